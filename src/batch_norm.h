@@ -1,0 +1,50 @@
+#pragma once
+
+#include "normalize.h"
+
+namespace simdnorm {
+
+/// Batch normalization at inference: each channel by statistics that are given.
+///
+///   y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+///
+/// Shapes: x and y `shape`; axes: the channel axis alone; mean, variance, scale and bias (the last two or null)
+/// one value for each channel. epsilon is in units of x squared.
+/// Aliasing: y may be x. Errors: none.
+/// Accuracy: 6e-7 * max(1, |y|) before bias, for the mean and variance as they are in float32.
+/// Cost: one sweep. Edge cases: variance + epsilon of 0 or less gives infinities and NaN.
+/// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 2. ONNX and WebNN batchNormalization.
+///
+///   const std::size_t shape[] = {2, 2}, axes[] = {1};
+///   const float x[] = {1, 10, 3, 30}, mean[] = {2, 20}, variance[] = {1, 25};
+///   float y[4];
+///   batch_norm({.shape = shape, .axes = axes, .x = x, .y = y, .mean = mean, .variance = variance,
+///               .epsilon = 0});  // -1, -2, 1, 2
+inline Status batch_norm(const Arguments& arguments) {
+  normalize(view_by_channel(arguments.shape, arguments.axes[0]), Statistics::kGiven, arguments);
+  return Status::kOk;
+}
+
+/// Batch normalization in training: each channel by the mean and variance of this batch.
+///
+///   y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+///
+/// where mean and variance (of the population, divided by n) are over all axes but the channel axis.
+///
+/// Shapes: as batch_norm; mean_out, variance_out and inv_std_out (or null) one value for each channel.
+/// Aliasing: y may be x. Errors: none.
+/// Accuracy and edge cases: as layer_norm, with channels for rows.
+/// Cost: as layer_norm. Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 1. ONNX BatchNormalization with
+/// training_mode = 1.
+///
+///   const std::size_t shape[] = {2, 2}, axes[] = {1};
+///   const float x[] = {1, 10, 3, 30};
+///   float y[4], mean[2], variance[2];
+///   batch_norm_training({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0, .mean_out = mean,
+///                        .variance_out = variance});  // -1, -1, 1, 1; mean 2, 20; variance 1, 100
+inline Status batch_norm_training(const Arguments& arguments) {
+  normalize(view_by_channel(arguments.shape, arguments.axes[0]), Statistics::kOwn, arguments);
+  return Status::kOk;
+}
+
+}  // namespace simdnorm
