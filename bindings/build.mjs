@@ -1,0 +1,28 @@
+// Makes dist/ from the TypeScript here and from the module and glue that CMake has built.
+
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, readFileSync, rmSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
+const { version } = JSON.parse(readFileSync(path('../package.json'), 'utf8'));
+
+rmSync(path('../dist'), { recursive: true, force: true });
+await build({
+  entryPoints: [path('index.ts')],
+  outfile: path('../dist/index.js'),
+  bundle: true,
+  format: 'esm',
+  platform: 'neutral',
+  target: 'es2022',
+  // As a string, not as bytes: importing the package must do nothing, not even decode.
+  loader: { '.wasm': 'base64' },
+  define: { SIMDNORM_VERSION: JSON.stringify(version) },
+  legalComments: 'inline',
+  logLevel: 'warning',
+});
+execFileSync(process.execPath, [path('../node_modules/typescript/bin/tsc'), '-p', path('tsconfig.json')], {
+  stdio: 'inherit',
+});
+copyFileSync(path('../build/wasm/bindings/simdnorm.wasm'), path('../dist/simdnorm.wasm'));

@@ -1,0 +1,39 @@
+export type ErrorCode =
+  /** An argument of the wrong kind, or an option that the operation doesn't have. */
+  | 'ERR_TYPE'
+  /** Lengths and shapes that do not agree. */
+  | 'ERR_SHAPE'
+  /** An axis that is out of range, repeated, or not possible for the operation. */
+  | 'ERR_AXIS'
+  /** A number outside of its range. */
+  | 'ERR_RANGE'
+  /** `out` overlaps an input that it may not. */
+  | 'ERR_OVERLAP'
+  /** A trap has made the instance unusable. */
+  | 'ERR_STATE'
+  /** The instance has been disposed of. */
+  | 'ERR_FREED'
+  /** The module's memory, or the engine, has no room. */
+  | 'ERR_MEMORY'
+  /** The WebAssembly module could not be fetched or compiled. */
+  | 'ERR_LOAD'
+  /** The engine has no WebAssembly SIMD. */
+  | 'ERR_UNSUPPORTED';
+
+/** Thrown before anything is written: after an error, `out` is as it was. */
+export class NormError extends Error {
+  override readonly name = 'NormError';
+
+  constructor(
+    readonly code: ErrorCode,
+    /** The operation that was called: 'layerNorm', 'load', ... */
+    readonly op: string,
+    message: string,
+    options?: { cause?: unknown },
+  ) {
+    super(`${op}: ${message}`);
+    if (options && 'cause' in options) this.cause = options.cause;
+  }
+
+  declare cause?: unknown;
+}

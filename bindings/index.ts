@@ -1,0 +1,47 @@
+// The package's main entry: the module's bytes are in it, so that there is no file to lose.
+
+import base64 from '../build/wasm/bindings/simdnorm.wasm';
+import { options as checkOptions } from './check.js';
+import { start } from './load.js';
+import type { LoadOptions, Simdnorm } from './types.js';
+
+export { type ErrorCode, NormError } from './errors.js';
+export type * from './types.js';
+
+function embedded(): Uint8Array {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}
+
+let shared: Promise<Simdnorm> | undefined;
+
+/**
+ * Compiles and starts the module.
+ *
+ * Without options all callers share one instance; with any options object a new one is made. After a failure, and after
+ * dispose(), the next call starts afresh. Installs no process or window handlers and keeps no event loop alive;
+ * importing the package does nothing at all.
+ *
+ * @throws NormError ERR_LOAD, ERR_UNSUPPORTED, ERR_MEMORY, ERR_TYPE, ERR_RANGE (the promise rejects with it)
+ *
+ * @example
+ * ```ts
+ * import { load } from 'simdnorm';
+ * const sn = await load();
+ * sn.layerNorm(new Float32Array([1, 2, 3, 4])); // [-1.3416355, -0.4472118, 0.4472118, 1.3416355]
+ * ```
+ */
+export async function load(options?: LoadOptions): Promise<Simdnorm> {
+  if (options !== undefined && options !== null) {
+    checkOptions('load', options, ['wasm', 'initialMemory', 'maximumMemory']);
+    return start(options, embedded, () => {});
+  }
+  if (!shared) {
+    const forget = () => {
+      if (shared === starting) shared = undefined;
+    };
+    const starting: Promise<Simdnorm> = start({}, embedded, forget);
+    starting.catch(forget);
+    shared = starting;
+  }
+  return shared;
+}

@@ -1,0 +1,140 @@
+// From bytes to a running instance.
+
+import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
+import { NormError } from './errors.js';
+import { Heap } from './heap.js';
+import * as operations from './operations.js';
+import type { LoadOptions, Simdnorm } from './types.js';
+
+declare const SIMDNORM_VERSION: string;
+
+const page = 65536;
+/** What the module starts with at least (-sINITIAL_MEMORY), and what wasm32 can have at most. */
+const leastPages = 16;
+const mostPages = 65536;
+
+/** (module (func (result v128) i32.const 0 i8x16.splat)): compiles only where the engine has SIMD. */
+const simdProbe = new Uint8Array([
+  ...[0, 97, 115, 109, 1, 0, 0, 0],
+  ...[1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11],
+]);
+
+function checkEngine(): void {
+  if (typeof WebAssembly !== 'object' || !WebAssembly.validate(simdProbe)) {
+    const since = 'Chrome 91, Firefox 89, Safari 16.4 and Node 16.4 have it';
+    throw new NormError('ERR_UNSUPPORTED', 'load', `this engine has no WebAssembly SIMD (${since})`);
+  }
+}
+
+function pagesOf(name: 'initialMemory' | 'maximumMemory', bytes: unknown): number | undefined {
+  if (bytes === undefined || bytes === null) return undefined;
+  if (typeof bytes !== 'number') {
+    throw new NormError('ERR_TYPE', 'load', `${name} must be a number of bytes, got a ${typeof bytes}`);
+  }
+  if (!(bytes >= 0 && bytes <= mostPages * page)) {
+    throw new NormError('ERR_RANGE', 'load', `${name} must be from 0 to 4 GiB (${mostPages * page}), got ${bytes}`);
+  }
+  return Math.ceil(bytes / page);
+}
+
+function createMemory(options: LoadOptions): { memory: WebAssembly.Memory; limit: number } {
+  const initial = Math.max(leastPages, pagesOf('initialMemory', options.initialMemory) ?? leastPages);
+  const given = pagesOf('maximumMemory', options.maximumMemory);
+  if (given !== undefined && given < initial) {
+    const numbers = `maximumMemory ${options.maximumMemory} is less than the ${initial * page} bytes to start with`;
+    throw new NormError('ERR_RANGE', 'load', numbers);
+  }
+  // Engines reserve addresses for the maximum. Those that are short of them get half, and half again.
+  for (let maximum = given ?? mostPages; ; maximum = Math.ceil(maximum / 2)) {
+    try {
+      return { memory: new WebAssembly.Memory({ initial, maximum }), limit: maximum * page };
+    } catch (cause) {
+      if (given !== undefined || maximum / 2 < initial) {
+        const size = `${initial * page} bytes to start with, ${maximum * page} at most`;
+        throw new NormError('ERR_MEMORY', 'load', `the engine refuses a memory of ${size}`, { cause });
+      }
+    }
+  }
+}
+
+/** Bytes from a URL; in Node from the disk, which its fetch can't read. */
+async function fetchBytes(url: string): Promise<ArrayBuffer | ArrayBufferView> {
+  const fs =
+    url.startsWith('file:') && typeof process === 'object'
+      ? // Unlike an import of 'node:fs', this leaves nothing for bundlers to resolve.
+        process.getBuiltinModule?.('node:fs')
+      : undefined;
+  if (fs) return fs.promises.readFile(new URL(url));
+  return responseBytes(await fetch(url));
+}
+
+async function responseBytes(response: Response): Promise<ArrayBuffer> {
+  if (!response.ok) throw new Error(`${response.url || 'the response'} has status ${response.status}`);
+  return response.arrayBuffer();
+}
+
+function isBytes(value: object): value is ArrayBuffer | ArrayBufferView {
+  return ArrayBuffer.isView(value) || Object.prototype.toString.call(value) === '[object ArrayBuffer]';
+}
+
+async function compile(wasm: LoadOptions['wasm'], embedded: () => Uint8Array): Promise<WebAssembly.Module> {
+  let source: unknown = await wasm;
+  if (source === undefined || source === null) source = embedded();
+  if (Object.prototype.toString.call(source) === '[object WebAssembly.Module]') return source as WebAssembly.Module;
+  let bytes: ArrayBuffer | ArrayBufferView;
+  if (typeof source === 'string') {
+    bytes = await fetchBytes(source);
+  } else if (typeof source === 'object' && source !== null && isBytes(source)) {
+    bytes = source;
+  } else if (typeof source === 'object' && source !== null && 'href' in source) {
+    bytes = await fetchBytes(String(source.href));
+  } else if (typeof source === 'object' && source !== null && 'arrayBuffer' in source) {
+    bytes = await responseBytes(source as Response);
+  } else {
+    const expected = 'a URL, bytes, a Response or a WebAssembly.Module';
+    throw new NormError('ERR_TYPE', 'load', `wasm must be ${expected}, got a ${typeof source}`);
+  }
+  return WebAssembly.compile(bytes as BufferSource);
+}
+
+/** The message of whatever was thrown. */
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+/** Compiles and starts an instance with a memory of its own. */
+export async function start(options: LoadOptions, embedded: () => Uint8Array, disposed: () => void): Promise<Simdnorm> {
+  checkEngine();
+  const { memory, limit } = createMemory(options);
+  let glue: Glue;
+  try {
+    const module = await compile(options.wasm, embedded);
+    glue = await new Promise<Glue>((resolve, reject) => {
+      createModule({
+        wasmMemory: memory,
+        instantiateWasm(imports, receive) {
+          WebAssembly.instantiate(module, imports).then((instance) => receive(instance, module), reject);
+          return {};
+        },
+      }).then(resolve, reject);
+    });
+  } catch (cause) {
+    if (cause instanceof NormError) throw cause;
+    throw new NormError('ERR_LOAD', 'load', `the WebAssembly module can't be loaded: ${messageOf(cause)}`, { cause });
+  }
+  const heap = new Heap(glue, memory, limit);
+  return Object.freeze<Simdnorm>({
+    layerNorm: (x, o) => operations.layerNorm(heap, x, o),
+    batchNorm: (x, o) => operations.batchNorm(heap, x, o),
+    batchNormTraining: (x, o) => operations.batchNormTraining(heap, x, o),
+    moments: (x, o) => operations.moments(heap, x, o),
+    get memory() {
+      return { capacity: heap.bytes, limit: heap.limit };
+    },
+    version: SIMDNORM_VERSION,
+    dispose() {
+      heap.dispose();
+      disposed();
+    },
+  });
+}

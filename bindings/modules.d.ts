@@ -1,0 +1,18 @@
+// What the build brings in.
+
+declare module '*/simdnorm.js' {
+  export type Glue = import('./heap.js').Kernels;
+  export default function createModule(options: {
+    wasmMemory: WebAssembly.Memory;
+    instantiateWasm(
+      imports: WebAssembly.Imports,
+      receive: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void,
+    ): object;
+  }): Promise<Glue>;
+}
+
+declare module '*.wasm' {
+  /** The bytes as base64: see build.mjs. */
+  const base64: string;
+  export default base64;
+}
