@@ -1,0 +1,15 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  root: here('..'),
+  // The built package, as its users have it.
+  resolve: { alias: { simdnorm: here('../dist/index.js') } },
+  test: {
+    include: ['tests/js/**/*.test.ts', 'tests/browser/**/*.test.ts', 'tests/package/**/*.test.ts'],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
+});

@@ -1,0 +1,30 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vite';
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+const isolation = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
+export default defineConfig({
+  root: here('.'),
+  // Relative, so that the built folder works under any path of any host.
+  base: './',
+  resolve: { alias: { simdnorm: here('../dist/index.js') } },
+  build: {
+    outDir: here('../build/web'),
+    emptyOutDir: true,
+    // A data: URL would need an exception in the policy below.
+    assetsInlineLimit: 0,
+  },
+  server: { headers: isolation, fs: { allow: [here('..')] } },
+  preview: {
+    headers: {
+      ...isolation,
+      // As strict as a page with WebAssembly can be. The development server cannot live under it: it injects styles.
+      'Content-Security-Policy': "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'",
+    },
+  },
+});
