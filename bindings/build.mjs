@@ -1,7 +1,7 @@
 // Makes dist/ from the TypeScript here and from the module and glue that CMake has built.
 
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -25,4 +25,7 @@ await build({
 execFileSync(process.execPath, [path('../node_modules/typescript/bin/tsc'), '-p', path('tsconfig.json')], {
   stdio: 'inherit',
 });
+// Declarations of what the entry's own can't reach are nobody's business.
+const published = ['index.d.ts', 'types.d.ts', 'errors.d.ts', 'index.js'];
+for (const file of readdirSync(path('../dist'))) if (!published.includes(file)) rmSync(path(`../dist/${file}`));
 copyFileSync(path('../build/wasm/bindings/simdnorm.wasm'), path('../dist/simdnorm.wasm'));

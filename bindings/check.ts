@@ -4,7 +4,7 @@
 import { maxRank, type Numbers } from './call.js';
 import { NormError } from './errors.js';
 
-/** Own list, as a user reads it. */
+/** As a user writes it. */
 export function list(values: readonly number[]): string {
   return `[${values.join(', ')}]`;
 }
@@ -13,15 +13,15 @@ export function list(values: readonly number[]): string {
 const typedArrayTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)
   ?.get as (this: unknown) => string | undefined;
 
-function kindOf(value: unknown): string {
+/** What somebody gave instead, in words. */
+export function kindOf(value: unknown): string {
   const tag = typedArrayTag.call(value);
   if (tag) return `a ${tag}`;
   if (Array.isArray(value)) return 'an Array';
   if (value === null || typeof value === 'undefined') return String(value);
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
   if (typeof value === 'string') return `the string ${JSON.stringify(value.slice(0, 40))}`;
-  if (typeof value !== 'object') return `a ${typeof value}`;
-  return `an object of class ${value.constructor?.name ?? 'null'}`;
+  return typeof value === 'object' ? `an object (${value.constructor?.name ?? 'of no class'})` : `a ${typeof value}`;
 }
 
 /** Only a detached buffer can't be viewed; an empty array looks the same otherwise. */
@@ -44,24 +44,23 @@ export function float32Array(op: string, name: string, value: unknown): Float32A
 }
 
 /** An array that is written: of an exact length, or absent. */
-export function writable(op: string, name: string, value: unknown, length: number, why: string) {
+export function writable(op: string, name: string, value: unknown, length: number, why: () => string) {
   if (value === undefined || value === null) return undefined;
   const values = float32Array(op, name, value);
   if (values.length !== length) {
-    throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why})`);
+    throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why()})`);
   }
   return values;
 }
 
 /** Parameters and given statistics: a Float32Array, a Float64Array or plain numbers, of an exact length. */
-export function vector(op: string, name: string, value: unknown, length: number, why: string): Numbers {
+export function vector(op: string, name: string, value: unknown, length: number, why: () => string): Numbers {
   const tag = typedArrayTag.call(value);
   let values: Numbers;
   if (tag === 'Float32Array' || tag === 'Float64Array') {
     values = value as Numbers;
     checkAttached(op, name, values);
   } else if (Array.isArray(value)) {
-    // A copy, because an array's elements may be getters: what is checked is what is used.
     values = Float64Array.from(value as unknown[], (element, i) => {
       if (typeof element === 'number') return element;
       throw new NormError('ERR_TYPE', op, `${name}[${i}] must be a number, got ${kindOf(element)}`);
@@ -71,12 +70,12 @@ export function vector(op: string, name: string, value: unknown, length: number,
     throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}`);
   }
   if (values.length !== length) {
-    throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why})`);
+    throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why()})`);
   }
   return values;
 }
 
-export function optionalVector(op: string, name: string, value: unknown, length: number, why: string) {
+export function optionalVector(op: string, name: string, value: unknown, length: number, why: () => string) {
   return value === undefined || value === null ? undefined : vector(op, name, value, length, why);
 }
 
@@ -94,21 +93,71 @@ function editDistance(a: string, b: string): number {
   return row[b.length] as number;
 }
 
-/** The options as an object without strangers in it. */
-export function options<T extends object>(op: string, value: T | null | undefined, names: readonly string[]): T {
-  if (value === undefined || value === null) return {} as T;
+function rejectUnknown(op: string, name: string, names: readonly string[]): never {
+  const distances = names.map((known) => editDistance(name.toLowerCase(), known.toLowerCase()));
+  const least = Math.min(...distances);
+  const nearest = names[distances.indexOf(least)];
+  const isNear = least <= Math.min(3, name.length / 2);
+  const hint = isNear ? `did you mean '${nearest}'?` : `there are ${names.join(', ')}`;
+  throw new NormError('ERR_TYPE', op, `no option '${name}': ${hint}`);
+}
+
+/** Makes sure that the options are an object with no others than these in it. */
+export function optionNames(op: string, value: unknown, names: readonly string[]): void {
+  if (value === undefined || value === null) return;
   if (typeof value !== 'object' || Array.isArray(value) || ArrayBuffer.isView(value)) {
     throw new NormError('ERR_TYPE', op, `the options must be an object, got ${kindOf(value)}`);
   }
   for (const name in value) {
-    if (names.includes(name) || value[name] === undefined || value[name] === null) continue;
-    const distances = names.map((known) => editDistance(name.toLowerCase(), known.toLowerCase()));
-    const least = Math.min(...distances);
-    const nearest = names[distances.indexOf(least)];
-    const hint = least <= 3 ? `did you mean '${nearest}'?` : `there are ${names.join(', ')}`;
-    throw new NormError('ERR_TYPE', op, `no option '${name}': ${hint}`);
+    if (names.includes(name)) continue;
+    const option = (value as Record<string, unknown>)[name];
+    if (option !== undefined && option !== null) rejectUnknown(op, name, names);
   }
-  return value;
+}
+
+/** What a user gave for the options of all operations. */
+export interface Options {
+  readonly shape: unknown;
+  readonly axes: unknown;
+  readonly axis: unknown;
+  readonly scale: unknown;
+  readonly bias: unknown;
+  readonly epsilon: unknown;
+  readonly mean: unknown;
+  readonly variance: unknown;
+  readonly out: unknown;
+  readonly meanOut: unknown;
+  readonly varianceOut: unknown;
+  readonly invStdOut: unknown;
+}
+
+const noOptions = {} as Options;
+
+function settled(value: unknown): unknown {
+  return Array.isArray(value) ? [...value] : value;
+}
+
+/**
+ * The options, each read once, and plain arrays copied. Options and elements may be getters, which may do anything, such
+ * as detach an array that has been checked: after this, no code of the user's runs until the call is done.
+ */
+export function options(op: string, value: unknown, names: readonly string[]): Options {
+  optionNames(op, value, names);
+  const o = (value ?? noOptions) as Options;
+  return {
+    shape: settled(o.shape),
+    axes: settled(o.axes),
+    axis: o.axis,
+    scale: settled(o.scale),
+    bias: settled(o.bias),
+    epsilon: o.epsilon,
+    mean: settled(o.mean),
+    variance: settled(o.variance),
+    out: o.out,
+    meanOut: o.meanOut,
+    varianceOut: o.varianceOut,
+    invStdOut: o.invStdOut,
+  };
 }
 
 export function epsilon(op: string, value: unknown): number {
@@ -128,9 +177,13 @@ export function shapeOf(op: string, value: unknown, x: Float32Array): readonly n
   if (!Array.isArray(value)) {
     throw new NormError('ERR_TYPE', op, `shape must be an array of integers, got ${kindOf(value)}`);
   }
-  const shape: unknown[] = [...value];
+  if (value.length > maxRank) {
+    throw new NormError('ERR_SHAPE', op, `shape has ${value.length} extents, the most are ${maxRank}`);
+  }
   let size = 1;
-  shape.forEach((extent, i) => {
+  let largest = 0;
+  for (let i = 0; i < value.length; ++i) {
+    const extent: unknown = value[i];
     if (typeof extent !== 'number') {
       throw new NormError('ERR_TYPE', op, `shape[${i}] must be an integer, got ${kindOf(extent)}`);
     }
@@ -138,47 +191,54 @@ export function shapeOf(op: string, value: unknown, x: Float32Array): readonly n
       throw new NormError('ERR_SHAPE', op, `shape[${i}] must be an integer and at least 0, got ${extent}`);
     }
     size *= extent;
-  });
-  const extents = shape as number[];
-  if (extents.length > maxRank) {
-    throw new NormError('ERR_SHAPE', op, `shape has ${extents.length} extents, the most are ${maxRank}`);
+    if (extent > largest) largest = extent;
   }
+  const extents = value as number[];
   if (size !== x.length) {
     throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has ${size} values, but x has ${x.length}`);
   }
   // An extent of 0 makes any other one possible, also one that 32 bits can't hold.
-  const largest = extents.find((extent) => extent >= 2 ** 32);
-  if (largest) throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has an extent beyond 2^32 - 1`);
+  if (largest >= 2 ** 32) throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has an extent beyond 2^32 - 1`);
   return extents;
 }
 
 /** An axis counted from the front. */
-export function axisOf(op: string, name: string, value: unknown, shape: readonly number[]): number {
+export function axisOf(
+  op: string,
+  option: 'axis' | 'axes',
+  value: unknown,
+  shape: readonly number[],
+  place?: number,
+): number {
   const rank = shape.length;
+  if (Number.isInteger(value) && (value as number) >= -rank && (value as number) < rank) {
+    return (value as number) < 0 ? (value as number) + rank : (value as number);
+  }
+  const name = place === undefined ? option : `${option}[${place}]`;
   if (typeof value !== 'number') {
     throw new NormError('ERR_TYPE', op, `${name} must be an integer, got ${kindOf(value)}`);
   }
-  if (!Number.isInteger(value) || value < -rank || value >= rank) {
-    const range = rank === 0 ? 'it has no axes' : `its axes are ${-rank} to ${rank - 1}`;
-    throw new NormError('ERR_AXIS', op, `${name} ${value} is out of range for shape ${list(shape)}: ${range}`);
-  }
-  return value < 0 ? value + rank : value;
+  const range = rank === 0 ? 'it has no axes' : `its axes are ${-rank} to ${rank - 1}`;
+  throw new NormError('ERR_AXIS', op, `${name} ${value} is out of range for shape ${list(shape)}: ${range}`);
 }
 
 /** Axes counted from the front, in the order given. */
 export function axesOf(op: string, value: unknown, shape: readonly number[]): number[] {
   if (value === undefined || value === null) return [axisOf(op, 'axes', -1, shape)];
   if (!Array.isArray(value)) return [axisOf(op, 'axes', value, shape)];
-  const axes = Array.from(value as unknown[], (axis, i) => axisOf(op, `axes[${i}]`, axis, shape));
-  axes.forEach((axis, i) => {
-    if (axes.indexOf(axis) !== i) throw new NormError('ERR_AXIS', op, `axes ${list(value)} name axis ${axis} twice`);
-  });
+  const axes: number[] = [];
+  for (let i = 0; i < value.length; ++i) {
+    const axis = axisOf(op, 'axes', value[i], shape, i);
+    if (axes.includes(axis)) throw new NormError('ERR_AXIS', op, `axes ${list(value)} name axis ${axis} twice`);
+    axes.push(axis);
+  }
   return axes;
 }
 
 /** How many values share statistics. None is an error: there is no mean of nothing. */
 export function countOver(op: string, shape: readonly number[], axes: readonly number[]): number {
-  const count = axes.reduce((product, axis) => product * (shape[axis] as number), 1);
+  let count = 1;
+  for (const axis of axes) count *= shape[axis] as number;
   if (count === 0) {
     throw new NormError('ERR_SHAPE', op, `shape ${list(shape)} has nothing to normalize over along axes ${list(axes)}`);
   }

@@ -1,5 +1,6 @@
-// What JavaScript calls. Only numbers cross: the address of a block that holds the arguments goes in, a status
-// comes back. Everything is checked in JavaScript, where the values are known and errors can be worded.
+// What JavaScript calls. Only numbers cross: the address of a block that holds the arguments goes in, a
+// status comes back. Everything is checked in JavaScript, where the values are known and errors can be
+// worded.
 
 #include <emscripten/bind.h>
 
@@ -15,8 +16,8 @@ using simdnorm::Arguments;
 
 constexpr std::size_t kMaxRank = 16;
 
-/// The arguments of a call, as bindings/call.ts writes them. All pointers are addresses in the module's memory, 0
-/// where absent.
+/// The arguments of a call, as bindings/call.ts writes them. All pointers are addresses in the module's
+/// memory, 0 where absent.
 struct Call {
   double epsilon;
   const float* x;
@@ -63,12 +64,21 @@ void bind_operations(std::index_sequence<kIndex...>) {
 /// Misaligned data costs the kernels 10 to 30% in cache, and malloc aligns to 8.
 constexpr std::size_t kAlignment = 64;
 
-/// Memory for a caller to fill; 0 where there is none.
+/// Memory for a caller to fill; 0 where there is none. Not by aligned_alloc: that of emmalloc
+/// (Emscripten 3.1.6) asks the system for memory that it then doesn't use, and asks again, so that large
+/// blocks take twice their size.
 std::uintptr_t allocate(std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(std::aligned_alloc(kAlignment, bytes));
+  const std::size_t room = bytes + kAlignment;
+  void* block = room > bytes ? std::malloc(room) : nullptr;
+  if (!block) return 0;
+  // malloc aligns to 8 at least, so there are 8 bytes or more before the next multiple of 64: the block's
+  // address fits.
+  const std::uintptr_t address = (reinterpret_cast<std::uintptr_t>(block) / kAlignment + 1) * kAlignment;
+  reinterpret_cast<void**>(address)[-1] = block;
+  return address;
 }
 
-void release(std::uintptr_t address) { std::free(reinterpret_cast<void*>(address)); }
+void release(std::uintptr_t address) { std::free(reinterpret_cast<void**>(address)[-1]); }
 
 }  // namespace
 

@@ -33,38 +33,58 @@ export class Heap {
   /** Scratch of the calls, which only grows; so usually nothing is allocated. */
   #workspace = 0;
   #capacity = 0;
+  #next = 0;
   /** Why the instance can't be used any more. */
-  #broken: 'disposed' | 'trapped' | undefined;
+  #end: 'disposed' | 'trapped' | undefined;
   readonly kernels: Kernels;
   readonly #memory: WebAssembly.Memory;
   readonly limit: number;
+  readonly #ended: () => void;
 
-  constructor(kernels: Kernels, memory: WebAssembly.Memory, limit: number) {
+  constructor(kernels: Kernels, memory: WebAssembly.Memory, limit: number, ended: () => void) {
     this.kernels = kernels;
     this.#memory = memory;
     this.limit = limit;
+    this.#ended = ended;
   }
 
   get bytes(): number {
     return this.#memory.buffer.byteLength;
   }
 
-  dispose(): void {
-    this.#broken ??= 'disposed';
+  /** Makes every later call an error, and lets go of the memory. */
+  end(why: 'disposed' | 'trapped'): void {
+    this.#end = why;
     this.#float32 = new Float32Array(0);
     this.#uint32 = new Uint32Array(0);
     this.#float64 = new Float64Array(0);
+    this.#ended();
   }
 
-  /** The address of `bytes` bytes that stay the caller's until the next reserve. */
+  /** The address of `bytes` bytes that stay the caller's until the next reserve. put() and skip() fill them. */
   reserve(op: string, bytes: number): number {
-    if (this.#broken === 'disposed') throw new NormError('ERR_FREED', op, 'this instance has been disposed of');
-    if (this.#broken === 'trapped') {
+    if (this.#end === 'disposed') throw new NormError('ERR_FREED', op, 'this instance has been disposed of');
+    if (this.#end === 'trapped') {
       throw new NormError('ERR_STATE', op, 'an earlier call trapped, so this instance is unusable: load a new one');
     }
     if (bytes > this.#capacity) this.#grow(op, bytes);
     if (this.#float32.length === 0) this.#refresh();
+    this.#next = this.#workspace;
     return this.#workspace;
+  }
+
+  /** Passes over some of the reserved bytes; returns their address. */
+  skip(bytes: number): number {
+    const address = this.#next;
+    this.#next += bytes;
+    return address;
+  }
+
+  /** Copies values into the reserved bytes, as float32; returns their address. */
+  put(values: Float32Array | Float64Array): number {
+    const address = this.skip(alignedBytes(values.length));
+    this.#float32.set(values, address / 4);
+    return address;
   }
 
   #grow(op: string, bytes: number): void {
@@ -107,10 +127,6 @@ export class Heap {
     this.#float64[address / 8] = value;
   }
 
-  copyIn(address: number, values: Float32Array | Float64Array): void {
-    this.#float32.set(values, address / 4);
-  }
-
   copyOut(address: number, values: Float32Array): void {
     values.set(this.#float32.subarray(address / 4, address / 4 + values.length));
   }
@@ -129,7 +145,7 @@ export class Heap {
     try {
       return kernel(address);
     } catch (cause) {
-      this.#broken = 'trapped';
+      this.end('trapped');
       throw new NormError('ERR_STATE', op, 'the module trapped, which is a bug in simdnorm: load a new instance', {
         cause,
       });

@@ -1,7 +1,7 @@
 // The package's main entry: the module's bytes are in it, so that there is no file to lose.
 
 import base64 from '../build/wasm/bindings/simdnorm.wasm';
-import { options as checkOptions } from './check.js';
+import { optionNames } from './check.js';
 import { start } from './load.js';
 import type { LoadOptions, Simdnorm } from './types.js';
 
@@ -32,7 +32,7 @@ let shared: Promise<Simdnorm> | undefined;
  */
 export async function load(options?: LoadOptions): Promise<Simdnorm> {
   if (options !== undefined && options !== null) {
-    checkOptions('load', options, ['wasm', 'initialMemory', 'maximumMemory']);
+    optionNames('load', options, ['wasm', 'initialMemory', 'maximumMemory']);
     return start(options, embedded, () => {});
   }
   if (!shared) {

@@ -1,6 +1,7 @@
 // From bytes to a running instance.
 
 import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
+import { kindOf } from './check.js';
 import { NormError } from './errors.js';
 import { Heap } from './heap.js';
 import * as operations from './operations.js';
@@ -29,7 +30,7 @@ function checkEngine(): void {
 function pagesOf(name: 'initialMemory' | 'maximumMemory', bytes: unknown): number | undefined {
   if (bytes === undefined || bytes === null) return undefined;
   if (typeof bytes !== 'number') {
-    throw new NormError('ERR_TYPE', 'load', `${name} must be a number of bytes, got a ${typeof bytes}`);
+    throw new NormError('ERR_TYPE', 'load', `${name} must be a number of bytes, got ${kindOf(bytes)}`);
   }
   if (!(bytes >= 0 && bytes <= mostPages * page)) {
     throw new NormError('ERR_RANGE', 'load', `${name} must be from 0 to 4 GiB (${mostPages * page}), got ${bytes}`);
@@ -85,14 +86,15 @@ async function compile(wasm: LoadOptions['wasm'], embedded: () => Uint8Array): P
   if (typeof source === 'string') {
     bytes = await fetchBytes(source);
   } else if (typeof source === 'object' && source !== null && isBytes(source)) {
-    bytes = source;
+    // A DataView is bytes as well, but Node 20 does not compile it.
+    bytes = ArrayBuffer.isView(source) ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : source;
   } else if (typeof source === 'object' && source !== null && 'href' in source) {
     bytes = await fetchBytes(String(source.href));
   } else if (typeof source === 'object' && source !== null && 'arrayBuffer' in source) {
     bytes = await responseBytes(source as Response);
   } else {
     const expected = 'a URL, bytes, a Response or a WebAssembly.Module';
-    throw new NormError('ERR_TYPE', 'load', `wasm must be ${expected}, got a ${typeof source}`);
+    throw new NormError('ERR_TYPE', 'load', `wasm must be ${expected}, got ${kindOf(source)}`);
   }
   return WebAssembly.compile(bytes as BufferSource);
 }
@@ -102,8 +104,8 @@ function messageOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-/** Compiles and starts an instance with a memory of its own. */
-export async function start(options: LoadOptions, embedded: () => Uint8Array, disposed: () => void): Promise<Simdnorm> {
+/** Compiles and starts an instance with a memory of its own. `ended` is called when it can't be used any more. */
+export async function start(options: LoadOptions, embedded: () => Uint8Array, ended: () => void): Promise<Simdnorm> {
   checkEngine();
   const { memory, limit } = createMemory(options);
   let glue: Glue;
@@ -113,7 +115,9 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, di
       createModule({
         wasmMemory: memory,
         instantiateWasm(imports, receive) {
-          WebAssembly.instantiate(module, imports).then((instance) => receive(instance, module), reject);
+          WebAssembly.instantiate(module, imports)
+            .then((instance) => receive(instance, module))
+            .catch(reject);
           return {};
         },
       }).then(resolve, reject);
@@ -122,7 +126,7 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, di
     if (cause instanceof NormError) throw cause;
     throw new NormError('ERR_LOAD', 'load', `the WebAssembly module can't be loaded: ${messageOf(cause)}`, { cause });
   }
-  const heap = new Heap(glue, memory, limit);
+  const heap = new Heap(glue, memory, limit, ended);
   return Object.freeze<Simdnorm>({
     layerNorm: (x, o) => operations.layerNorm(heap, x, o),
     batchNorm: (x, o) => operations.batchNorm(heap, x, o),
@@ -132,9 +136,6 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, di
       return { capacity: heap.bytes, limit: heap.limit };
     },
     version: SIMDNORM_VERSION,
-    dispose() {
-      heap.dispose();
-      disposed();
-    },
+    dispose: () => heap.end('disposed'),
   });
 }

@@ -21,21 +21,30 @@ const batchNormTrainingOptions = [
 ];
 const momentsOptions = ['shape', 'axes'];
 
+function checkTrailing(op: string, axes: readonly number[], rank: number): void {
+  const firstAxis = rank - axes.length;
+  for (let i = 0; i < axes.length; ++i) {
+    if (axes[i] === firstAxis + i) continue;
+    const last = check.list(axes.map((_, j) => firstAxis + j));
+    const given = check.list(axes);
+    throw new NormError('ERR_AXIS', op, `axes must be the last ones in ascending order, ${last}, got ${given}`);
+  }
+}
+
+/** Why an array must be as long as x. */
+const asX = () => "x's length";
+
 export function layerNorm(heap: Heap, x: Float32Array, options?: LayerNormOptions): Float32Array {
   const op = 'layerNorm';
   const o = check.options(op, options, layerNormOptions);
   check.float32Array(op, 'x', x);
   const shape = check.shapeOf(op, o.shape, x);
   const axes = check.axesOf(op, o.axes, shape);
-  const firstAxis = shape.length - axes.length;
-  if (axes.some((axis, i) => axis !== firstAxis + i)) {
-    const last = check.list(axes.map((_, i) => firstAxis + i));
-    const given = check.list(axes);
-    throw new NormError('ERR_AXIS', op, `axes must be the last ones in ascending order, ${last}, got ${given}`);
-  }
+  checkTrailing(op, axes, shape.length);
   const count = check.countOver(op, shape, axes);
   const rows = x.length / count;
-  const perUnit = `the extents of axes ${check.list(axes)} of shape ${check.list(shape)}`;
+  const perRow = () => `one for each row of shape ${check.list(shape)}`;
+  const perUnit = () => `the extents of axes ${check.list(axes)} of shape ${check.list(shape)}`;
   return run(heap, {
     op,
     kernel: heap.kernels.layerNorm,
@@ -43,11 +52,14 @@ export function layerNorm(heap: Heap, x: Float32Array, options?: LayerNormOption
     axes,
     epsilon: check.epsilon(op, o.epsilon),
     x,
-    out: check.writable(op, 'out', o.out, x.length, "x's length"),
+    out: check.writable(op, 'out', o.out, x.length, asX),
     scale: check.optionalVector(op, 'scale', o.scale, count, perUnit),
     bias: check.optionalVector(op, 'bias', o.bias, count, perUnit),
-    meanOut: check.writable(op, 'meanOut', o.meanOut, rows, 'one for each row'),
-    invStdOut: check.writable(op, 'invStdOut', o.invStdOut, rows, 'one for each row'),
+    mean: undefined,
+    variance: undefined,
+    meanOut: check.writable(op, 'meanOut', o.meanOut, rows, perRow),
+    varianceOut: undefined,
+    invStdOut: check.writable(op, 'invStdOut', o.invStdOut, rows, perRow),
   }) as Float32Array;
 }
 
@@ -55,7 +67,7 @@ export function layerNorm(heap: Heap, x: Float32Array, options?: LayerNormOption
 function channelsOf(op: string, axisOption: unknown, shape: readonly number[]) {
   const axis = check.axisOf(op, 'axis', axisOption ?? 1, shape);
   const channels = shape[axis] as number;
-  return { axis, channels, perChannel: `the channels, axis ${axis} of shape ${check.list(shape)}` };
+  return { axis, channels, perChannel: () => `the channels, axis ${axis} of shape ${check.list(shape)}` };
 }
 
 export function batchNorm(heap: Heap, x: Float32Array, options: BatchNormOptions): Float32Array {
@@ -71,11 +83,14 @@ export function batchNorm(heap: Heap, x: Float32Array, options: BatchNormOptions
     axes: [axis],
     epsilon: check.epsilon(op, o.epsilon),
     x,
-    out: check.writable(op, 'out', o.out, x.length, "x's length"),
+    out: check.writable(op, 'out', o.out, x.length, asX),
     scale: check.optionalVector(op, 'scale', o.scale, channels, perChannel),
     bias: check.optionalVector(op, 'bias', o.bias, channels, perChannel),
     mean: check.vector(op, 'mean', o.mean, channels, perChannel),
     variance: check.vector(op, 'variance', o.variance, channels, perChannel),
+    meanOut: undefined,
+    varianceOut: undefined,
+    invStdOut: undefined,
   }) as Float32Array;
 }
 
@@ -107,9 +122,11 @@ export function batchNormTraining(
     axes: [axis],
     epsilon: check.epsilon(op, o.epsilon),
     x,
-    out: check.writable(op, 'out', o.out, x.length, "x's length"),
+    out: check.writable(op, 'out', o.out, x.length, asX),
     scale: check.optionalVector(op, 'scale', o.scale, channels, perChannel),
     bias: check.optionalVector(op, 'bias', o.bias, channels, perChannel),
+    mean: undefined,
+    variance: undefined,
     meanOut: mean,
     varianceOut: variance,
     invStdOut: invStd,
@@ -126,6 +143,21 @@ export function moments(heap: Heap, x: Float32Array, options?: MomentsOptions): 
   const count = check.countOver(op, shape, axes);
   const mean = new Float32Array(x.length / count);
   const variance = new Float32Array(x.length / count);
-  run(heap, { op, kernel: heap.kernels.moments, shape, axes, x, out: null, meanOut: mean, varianceOut: variance });
+  run(heap, {
+    op,
+    kernel: heap.kernels.moments,
+    shape,
+    axes,
+    epsilon: 0,
+    x,
+    out: null,
+    scale: undefined,
+    bias: undefined,
+    mean: undefined,
+    variance: undefined,
+    meanOut: mean,
+    varianceOut: variance,
+    invStdOut: undefined,
+  });
   return { mean, variance, count };
 }

@@ -8,8 +8,8 @@ namespace simdnorm {
 namespace {
 
 constexpr std::size_t kLanes = f32x4::kLanes;
-/// |low| * inv_std up to which the mean's low part is not subtracted: it would move y by less than a float's own
-/// rounding does at 1, and no error can be measured.
+/// |low| * inv_std up to which the mean's low part is not subtracted: it would move y by less than a float's
+/// own rounding does at 1, and no error can be measured.
 constexpr double kVisibleLow = 1e-7;
 /// Factors outside of these leave floats too little room: products could overflow or lose bits as subnormals.
 constexpr double kSmallFactor = 1e-30, kLargeFactor = 1e30;
@@ -139,10 +139,12 @@ void Columns::set(std::size_t column, const Run& run) {
   any_wide_ = any_wide_ || run.wide;
 }
 
-void Columns::apply(const float* x, float* y, std::size_t rows, std::size_t columns, std::size_t stride) const {
+void Columns::apply(const float* x, float* y, std::size_t rows, std::size_t columns,
+                    std::size_t stride) const {
   if (any_wide_) {
     for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t c = 0; c < columns; ++c) apply_run(runs_[c], x + r * stride + c, y + r * stride + c, 1);
+      for (std::size_t c = 0; c < columns; ++c)
+        apply_run(runs_[c], x + r * stride + c, y + r * stride + c, 1);
     }
     return;
   }
@@ -158,7 +160,8 @@ void Columns::apply(const float* x, float* y, std::size_t rows, std::size_t colu
     };
     std::size_t c = 0;
     for (; c + kLanes <= columns; c += kLanes) {
-      apply_at(c, [](const float* p) { return load(p); }, [](float* p, f32x4 v) { store(p, v); });
+      apply_at(
+          c, [](const float* p) { return load(p); }, [](float* p, f32x4 v) { store(p, v); });
     }
     if (const std::size_t left = columns - c) {
       apply_at(

@@ -7,8 +7,8 @@
 
 namespace simdnorm {
 
-/// What a group is normalized by. In double: the mean is used as two floats, because a mean rounded to one float
-/// is off by up to half of a unit in the last place of x, which is a large part of a deviation where
+/// What a group is normalized by. In double: the mean is used as two floats, because a mean rounded to one
+/// float is off by up to half of a unit in the last place of x, which is a large part of a deviation where
 /// mean / deviation is large. (For the same reason the mean is never folded into the bias.)
 struct Statistic {
   double mean;

@@ -8,9 +8,8 @@ namespace simdnorm {
 ///
 ///   y = (x - mean) / sqrt(variance + epsilon) * scale + bias
 ///
-/// Shapes: x and y `shape`; axes: the channel axis alone; mean, variance, scale and bias (the last two or null)
-/// one value for each channel. epsilon is in units of x squared.
-/// Aliasing: y may be x. Errors: none.
+/// Shapes: x and y `shape`; axes: the channel axis alone; mean, variance, scale and bias (the last two or
+/// null) one value for each channel. epsilon is in units of x squared. Aliasing: y may be x. Errors: none.
 /// Accuracy: 6e-7 * max(1, |y|) before bias, for the mean and variance as they are in float32.
 /// Cost: one sweep. Edge cases: variance + epsilon of 0 or less gives infinities and NaN.
 /// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 2. ONNX and WebNN batchNormalization.
@@ -34,8 +33,8 @@ inline Status batch_norm(const Arguments& arguments) {
 /// Shapes: as batch_norm; mean_out, variance_out and inv_std_out (or null) one value for each channel.
 /// Aliasing: y may be x. Errors: none.
 /// Accuracy and edge cases: as layer_norm, with channels for rows.
-/// Cost: as layer_norm. Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 1. ONNX BatchNormalization with
-/// training_mode = 1.
+/// Cost: as layer_norm. Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 1. ONNX BatchNormalization
+/// with training_mode = 1.
 ///
 ///   const std::size_t shape[] = {2, 2}, axes[] = {1};
 ///   const float x[] = {1, 10, 3, 30};

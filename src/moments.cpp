@@ -6,11 +6,12 @@
 
 #include "simd.h"
 
-// Sums of d = x - pivot and of d * d give mean = pivot + sum(d) / n and m2 = sum(d * d) - sum(d)^2 / n, which is
-// accurate as long as the pivot is near the mean, measured in deviations. So a group's first values choose a
-// pivot (0 where the mean is near 0: one subtraction less), one sweep makes both sums, and the result itself tells
-// whether the pivot was good. If not, the mean just found is the pivot of a second sweep (the corrected two-pass
-// algorithm), and what even that cannot do is done in double: squares that overflow or underflow.
+// Sums of d = x - pivot and of d * d give mean = pivot + sum(d) / n and m2 = sum(d * d) - sum(d)^2 / n, which
+// is accurate as long as the pivot is near the mean, measured in deviations. So a group's first values choose
+// a pivot (0 where the mean is near 0: one subtraction less), one sweep makes both sums, and the result
+// itself tells whether the pivot was good. If not, the mean just found is the pivot of a second sweep (the
+// corrected two-pass algorithm), and what even that cannot do is done in double: squares that overflow or
+// underflow.
 //
 // Float sums lose a bit for every doubling of their length. So they run over a short block only and are then
 // added to sums in double.
@@ -21,16 +22,16 @@ namespace {
 constexpr std::size_t kLanes = f32x4::kLanes;
 /// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
 constexpr std::size_t kStep = 8 * kLanes;
-/// Steps between two additions to the double sums. 16 additions per lane keep the worst error at 3.3e-7; 24 make
-/// it 4.6e-7 and 32 break the bound of 6e-7. (tests/core/accuracy_test.cpp; rows of +-c are the worst case.)
-constexpr std::size_t kBlockSteps = 16;
+/// Steps between two additions to the double sums. The worst rows that a search found (two values c and -c + shift
+/// in turn, so that all roundings go one way) have an error of 5.0e-7 with 12; 14 and 16 break the bound of 6e-7.
+/// (tests/core/accuracy_test.cpp)
+constexpr std::size_t kBlockSteps = 12;
 /// How many values choose the pivot.
 constexpr std::size_t kSample = 16;
-/// (mean - pivot)^2 / variance up to which sums about a pivot are accurate: 0.3 costs 3.7e-7 at worst, 1 costs
-/// 5.8e-7, 4 breaks the bound.
+/// (mean - pivot)^2 / variance up to which sums about a pivot are accurate enough: the error grows with its root.
 constexpr double kFarPivot = 0.3;
-/// A sample whose mean^2 / variance is below this takes 0 as its pivot. Lower than kFarPivot, because 16 values
-/// only estimate the ratio, and a wrong guess costs a sweep.
+/// A sample whose mean^2 / variance is below this takes 0 as its pivot. Lower than kFarPivot, because 16
+/// values only estimate the ratio, and a wrong guess costs a sweep.
 constexpr float kNearZero = 0.2f;
 /// Below this mean of squares, squares of floats lose bits to underflow.
 constexpr double kTinySquare = 1e-30;
@@ -76,7 +77,7 @@ Moments wide_moments(const float* x, std::size_t rows, std::size_t cols, std::si
   };
   // Equal values, and rows of zeros above all, are the usual reason to be here.
   const float first = *x;
-  bool equal = true;
+  bool equal = std::isfinite(first);
   for (std::size_t r = 0; r < rows && equal; ++r) {
     const float* row = x + r * stride;
     std::size_t unequal = 0;
@@ -196,9 +197,9 @@ Moments row_moments(const float* x, std::size_t count) {
 
 // ---------------------------------------------------------------- groups of several runs: in memory order
 
-/// Sweeps groups whose pivots stand, again and again until each is good or done in double. `sweep(sums)` makes the
-/// sums of all groups, `wide(i)` the moments of one. A group that is good keeps its pivot, so that sweeping it
-/// once more changes nothing and its bits do not depend on its company.
+/// Sweeps groups whose pivots stand, again and again until each is good or done in double. `sweep(sums)`
+/// makes the sums of all groups, `wide(i)` the moments of one. A group that is good keeps its pivot, so that
+/// sweeping it once more changes nothing and its bits do not depend on its company.
 template <class Sweep, class Wide>
 void settle(std::size_t groups, double count, float* pivots, Sweep sweep, Wide wide, Moments* out) {
   Sums sums[kTile];
@@ -239,7 +240,7 @@ void run_moments(const float* x, std::size_t rows, std::size_t groups, std::size
 
 /// Room for a tile of columns, rounded up to whole vectors.
 constexpr std::size_t kTileRoom = kTile + kLanes;
-/// Rows of a column that are summed in float: a tree of eight, then 16 additions, as along memory.
+/// Rows of a column that are summed in float: trees of eight, and as many additions as along memory.
 constexpr std::size_t kTreeRows = 8;
 constexpr std::size_t kBlockRows = kTreeRows * kBlockSteps;
 
@@ -281,7 +282,8 @@ void choose_column_pivots(const float* x, std::size_t rows, std::size_t columns,
 
 /// Adds the tree of kRows rows of every column to its float sums.
 template <std::size_t kRows, bool kPivoted>
-void add_rows(const float* x, std::size_t columns, std::size_t stride, const float* pivots, float* d, float* dd) {
+void add_rows(const float* x, std::size_t columns, std::size_t stride, const float* pivots, float* d,
+              float* dd) {
   each_vector(columns, pivots, [&](std::size_t c, auto load_at) {
     const f32x4 pivot = load(pivots + c);
     const auto at = [&](std::size_t row) {
@@ -343,7 +345,8 @@ Moments merge(const Moments& a, const Moments& b) {
   if (b.count == 0) return a;
   const double count = a.count + b.count;
   const double delta = b.mean - a.mean;
-  return {count, a.mean + delta * (b.count / count), a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
+  return {count, a.mean + delta * (b.count / count),
+          a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
 }
 
 void group_moments(const float* x, const View& view, std::size_t outer, std::size_t first, std::size_t groups,

@@ -7,7 +7,8 @@
 
 namespace simdnorm {
 
-/// Count, mean and sum of squared deviations from the mean: a monoid under merge(), with Moments{} as its unit.
+/// Count, mean and sum of squared deviations from the mean: a monoid under merge(), with Moments{} as its
+/// unit.
 struct Moments {
   double count, mean, m2;
 
@@ -16,7 +17,8 @@ struct Moments {
 };
 
 /// The moments of both groups of values together.
-/// Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances", eq. 2.1.
+/// Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances",
+/// eq. 2.1.
 Moments merge(const Moments& a, const Moments& b);
 
 /// How many groups are worked on at a time: their sums have room on the stack and in the L1 cache.
@@ -26,13 +28,14 @@ inline constexpr std::size_t kTile = 256;
 /// Shorter runs of a group than this (and more than one of them) are read as columns: vectors across them.
 inline constexpr std::size_t kShortRun = 16;
 
-/// Moments of `groups` <= kTile groups from `first` on, of one `outer` of a view: out[i] is of group first + i.
+/// Moments of `groups` <= kTile groups from `first` on, of one `outer` of a view: out[i] is of group first +
+/// i.
 ///
 /// Accuracy: mean and variance such that (x - mean) / sqrt(variance) is right to 6e-7 * max(1, its size) for
-/// any length and any mean up to 1e7 deviations; exact for groups of equal values; right for all finite values,
-/// where squares over- or underflow too. NaN where a value is NaN or infinite.
-/// The order of summation depends on rows, cols and the layout (rows == 1, runs, columns) only, never on how many
-/// groups there are or what the others hold.
+/// any length and any mean up to 1e7 deviations; exact for groups of equal values; right for all finite
+/// values, where squares over- or underflow too. NaN where a value is NaN or infinite. The order of summation
+/// depends on rows, cols and the layout (rows == 1, runs, columns) only, never on how many groups there are
+/// or what the others hold.
 void group_moments(const float* x, const View& view, std::size_t outer, std::size_t first, std::size_t groups,
                    Moments* out);
 

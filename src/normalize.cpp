@@ -5,8 +5,8 @@
 namespace simdnorm {
 namespace {
 
-/// Contiguous groups are worked on in tiles of about this many values, so that what made the statistics is still
-/// in the L1 cache when they are applied.
+/// Contiguous groups are worked on in tiles of about this many values, so that what made the statistics is
+/// still in the L1 cache when they are applied.
 constexpr std::size_t kRowTileValues = 4096;
 
 enum class Layout { kRows, kRuns, kColumns };
@@ -18,9 +18,12 @@ Layout layout_of(const View& view) {
 
 std::size_t groups_at_a_time(const View& view) {
   switch (layout_of(view)) {
-    case Layout::kRows: return std::clamp<std::size_t>(kRowTileValues / view.cols, 1, kTile);
-    case Layout::kRuns: return kTile;
-    default: return kTile / view.cols;
+    case Layout::kRows:
+      return std::clamp<std::size_t>(kRowTileValues / view.cols, 1, kTile);
+    case Layout::kRuns:
+      return kTile;
+    default:
+      return kTile / view.cols;
   }
 }
 
@@ -55,9 +58,12 @@ class Tile {
 
   void apply() const {
     switch (layout_of(view_)) {
-      case Layout::kRows: return apply_rows();
-      case Layout::kRuns: return apply_runs();
-      case Layout::kColumns: return apply_columns();
+      case Layout::kRows:
+        return apply_rows();
+      case Layout::kRuns:
+        return apply_runs();
+      case Layout::kColumns:
+        return apply_columns();
     }
   }
 
@@ -78,7 +84,7 @@ class Tile {
   void apply_rows() const {
     for (std::size_t i = 0; i < groups_; ++i) {
       const std::size_t e = flat(0, i);
-      if (view_.inner == view_.cols) {
+      if (view_.channels == 1 || view_.inner == view_.cols) {
         apply_run(run(i), arguments_.x + e, arguments_.y + e, view_.cols);
       } else {
         // One scale and bias for each value of a group.
@@ -106,7 +112,8 @@ class Tile {
       for (std::size_t c = 0; c < view_.cols; ++c) columns.set(i * view_.cols + c, group);
     }
     const std::size_t e = flat(0, 0);
-    columns.apply(arguments_.x + e, arguments_.y + e, view_.rows, groups_ * view_.cols, view_.groups * view_.cols);
+    columns.apply(arguments_.x + e, arguments_.y + e, view_.rows, groups_ * view_.cols,
+                  view_.groups * view_.cols);
   }
 
   const View& view_;

@@ -8,8 +8,8 @@ namespace simdnorm {
 
 /// Population mean and variance over axes, without normalizing.
 ///
-/// Shapes: x `shape`; mean_out and variance_out (or null) one value for each place that is left when the axes are
-/// taken away. Errors: kAxes where the axes alternate with others so often that a View cannot say it.
+/// Shapes: x `shape`; mean_out and variance_out (or null) one value for each place that is left when the axes
+/// are taken away. Errors: kAxes where the axes alternate with others so often that a View cannot say it.
 /// Accuracy and edge cases: as layer_norm.
 /// Source: Chan, Golub, LeVeque 1979; ONNX ReduceMean, tfjs moments.
 inline Status moments(const Arguments& arguments) {

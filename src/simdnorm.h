@@ -1,8 +1,8 @@
 #pragma once
 // simdnorm: normalization layers at memory speed. This header is all that a program includes.
 //
-// The one idea: a normalization is two facts about memory, namely how the statistics fold and how the parameters
-// repeat. A View says both in six integers; everything else is one loop (normalize.h).
+// The one idea: a normalization is two facts about memory, namely how the statistics fold and how the
+// parameters repeat. A View says both in six integers; everything else is one loop (normalize.h).
 //
 //   view.h         shapes and axes become a View
 //   moments.h      how statistics fold: count, mean, m2
@@ -13,8 +13,8 @@
 // The library allocates nothing, prints nothing, keeps no state and throws nothing: its functions may run in
 // any number of threads at once. Statistics and parameters have one float each; sums are kept in double.
 //
-// One bit pattern: for finite input the results are equal to the bit in every WebAssembly engine and in native
-// builds on any machine with IEEE 754 arithmetic, in place or not, for a row alone or among others. That is why
-// the build has -ffp-contract=off and must not have -ffast-math.
+// One bit pattern: for finite input the results are equal to the bit in every WebAssembly engine and in
+// native builds on any machine with IEEE 754 arithmetic, in place or not, for a row alone or among others.
+// That is why the build has -ffp-contract=off and must not have -ffast-math.
 
 #include "operations.h"

@@ -25,8 +25,9 @@ View joined(View view) {
 }  // namespace
 
 std::optional<View> view_over_axes(Extents shape, Extents axes) {
-  // The extents of [outer, rows, groups, cols], filled from the last axis to the first: cols and rows take the
-  // axes that are reduced, groups and outer the others, and every change between the two moves on to the left.
+  // The extents of [outer, rows, groups, cols], filled from the last axis to the first: cols and rows take
+  // the axes that are reduced, groups and outer the others, and every change between the two moves on to the
+  // left.
   std::size_t extents[4] = {1, 1, 1, 1};
   std::size_t place = 3;
   std::size_t left = axes.size();

@@ -26,8 +26,8 @@ struct View {
 using Extents = std::span<const std::size_t>;
 
 /// Statistics over a set of axes (in ascending order), parameters along them: layer norm and its kin.
-/// Empty where the axes alternate with the others so often that four extents cannot say it, such as axes 0 and
-/// 2 of rank 4. The parameters repeat only where the axes are neighbours (extents of 1 aside): elsewhere
+/// Empty where the axes alternate with the others so often that four extents cannot say it, such as axes 0
+/// and 2 of rank 4. The parameters repeat only where the axes are neighbours (extents of 1 aside): elsewhere
 /// channels is 0.
 std::optional<View> view_over_axes(Extents shape, Extents axes);
 

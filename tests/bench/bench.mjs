@@ -1,0 +1,111 @@
+// Layer norm against its peers, in one run: `npm run bench`, or `npm run bench -- --json`.
+//
+// The ways take turns, so that a machine whose speed drifts is as fast for one as for the other. Times are medians over
+// the rounds, each round the mean over as many calls as fill a few milliseconds.
+
+import { cpus } from 'node:os';
+import { load } from '../../dist/index.js';
+import { javascriptLayerNorm } from './javascript-peer.mjs';
+import { onnxLayerNorm, onnxVersion } from './onnx-peer.mjs';
+
+const rounds = 41;
+const roundMilliseconds = 4;
+const epsilon = 1e-5;
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
+async function time(call, calls) {
+  const begin = performance.now();
+  for (let i = 0; i < calls; ++i) await call();
+  return ((performance.now() - begin) * 1000) / calls;
+}
+
+function timeSync(call, calls) {
+  const begin = performance.now();
+  for (let i = 0; i < calls; ++i) call();
+  return ((performance.now() - begin) * 1000) / calls;
+}
+
+/** Microseconds a call of each way: medians and quartiles. */
+async function compare(ways) {
+  for (const way of ways) {
+    const clock = way.isAsync ? time : timeSync;
+    // Warm: V8 needs a few thousand loops before its best code runs.
+    await clock(way.call, 20);
+    const once = await clock(way.call, 20);
+    await clock(way.call, Math.min(3000, Math.ceil(200_000 / once)));
+    way.calls = Math.max(1, Math.round((roundMilliseconds * 1000) / (await clock(way.call, 20))));
+    way.times = [];
+  }
+  for (let round = 0; round < rounds; ++round) {
+    for (const way of ways) way.times.push(await (way.isAsync ? time : timeSync)(way.call, way.calls));
+  }
+  for (const way of ways) {
+    const sorted = way.times.sort((a, b) => a - b);
+    way.median = median(sorted);
+    way.low = sorted[Math.floor(rounds / 4)];
+    way.high = sorted[Math.floor((3 * rounds) / 4)];
+  }
+}
+
+function largestDifference(a, b) {
+  return a.reduce((largest, value, i) => Math.max(largest, Math.abs(value - b[i])), 0);
+}
+
+const sn = await load();
+const results = [];
+for (const shape of [
+  [1, 64],
+  [1, 768],
+  [16, 768],
+  [128, 768],
+  [512, 768],
+  [1024, 4096],
+]) {
+  const [rows, units] = shape;
+  const x = Float32Array.from({ length: rows * units }, () => Math.random() * 2 - 1);
+  const scale = Float32Array.from({ length: units }, () => Math.random() + 0.5);
+  const bias = Float32Array.from({ length: units }, () => Math.random() - 0.5);
+  const out = new Float32Array(x.length);
+  const options = { shape, scale, bias, epsilon, out };
+  const javascriptOut = new Float32Array(x.length);
+  const copy = new Float32Array(x.length);
+  const ways = [
+    { name: 'simdnorm, out', call: () => sn.layerNorm(x, options) },
+    { name: 'simdnorm, new array', call: () => sn.layerNorm(x, { shape, scale, bias, epsilon }) },
+    { name: 'plain JavaScript', call: () => javascriptLayerNorm(x, javascriptOut, shape, scale, bias, epsilon) },
+    {
+      name: `onnxruntime-web ${onnxVersion}`,
+      isAsync: true,
+      call: await onnxLayerNorm(x, shape, scale, bias, epsilon),
+    },
+    { name: 'Float32Array.set', call: () => copy.set(x) },
+  ];
+  for (const { name, call } of ways) {
+    if (name === 'Float32Array.set') continue;
+    const difference = largestDifference(sn.layerNorm(x, options), await call());
+    if (!(difference < 1e-5)) throw new Error(`${name} differs by ${difference} at [${shape}]`);
+  }
+  await compare(ways);
+  for (const { name, median: microseconds, low, high } of ways) results.push({ shape, name, microseconds, low, high });
+}
+
+if (process.argv.includes('--json')) {
+  console.log(JSON.stringify({ node: process.version, cpu: cpus()[0]?.model, results }, null, 2));
+} else {
+  console.log(`layerNorm with scale and bias, Node ${process.version}, ${cpus()[0]?.model}`);
+  console.log('microseconds a call: median (quartiles); times: how often simdnorm with out fits into it\n');
+  let own = 1;
+  for (const { shape, name, microseconds, low, high } of results) {
+    if (name === 'simdnorm, out') {
+      own = microseconds;
+      console.log(`[${shape.join(', ')}]`);
+    }
+    const times = (microseconds / own).toFixed(2).padStart(8);
+    const spread = `(${low.toFixed(2)} to ${high.toFixed(2)})`.padEnd(24);
+    console.log(`  ${name.padEnd(26)} ${microseconds.toFixed(2).padStart(10)} ${spread} ${times} times`);
+  }
+}
