@@ -22,13 +22,14 @@ namespace {
 constexpr std::size_t kLanes = f32x4::kLanes;
 /// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
 constexpr std::size_t kStep = 8 * kLanes;
-/// Steps between two additions to the double sums. The worst rows that a search found (two values c and -c + shift
-/// in turn, so that all roundings go one way) have an error of 5.0e-7 with 12; 14 and 16 break the bound of 6e-7.
-/// (tests/core/accuracy_test.cpp)
+/// Steps between two additions to the double sums. The worst rows that a search found (two values c and -c +
+/// shift in turn, so that all roundings go one way) have an error of 5.0e-7 with 12; 14 and 16 break the
+/// bound of 6e-7. (tests/core/accuracy_test.cpp)
 constexpr std::size_t kBlockSteps = 12;
 /// How many values choose the pivot.
 constexpr std::size_t kSample = 16;
-/// (mean - pivot)^2 / variance up to which sums about a pivot are accurate enough: the error grows with its root.
+/// (mean - pivot)^2 / variance up to which sums about a pivot are accurate enough: the error grows with its
+/// root.
 constexpr double kFarPivot = 0.3;
 /// A sample whose mean^2 / variance is below this takes 0 as its pivot. Lower than kFarPivot, because 16
 /// values only estimate the ratio, and a wrong guess costs a sweep.
@@ -197,26 +198,27 @@ Moments row_moments(const float* x, std::size_t count) {
 
 // ---------------------------------------------------------------- groups of several runs: in memory order
 
-/// Sweeps groups whose pivots stand, again and again until each is good or done in double. `sweep(sums)`
-/// makes the sums of all groups, `wide(i)` the moments of one. A group that is good keeps its pivot, so that
-/// sweeping it once more changes nothing and its bits do not depend on its company.
+/// Sweeps groups whose pivots stand, and those that need it once more. `sweep(sums, settled)` makes the sums
+/// of at least the groups that are not settled, `wide(i)` the moments of one.
 template <class Sweep, class Wide>
 void settle(std::size_t groups, double count, float* pivots, Sweep sweep, Wide wide, Moments* out) {
   Sums sums[kTile];
+  bool settled[kTile] = {};
   for (int sweeps = 0; sweeps < 2; ++sweeps) {
-    sweep(sums);
-    bool again = false;
+    sweep(sums, settled);
+    bool all_settled = true;
     for (std::size_t i = 0; i < groups; ++i) {
+      if (settled[i]) continue;
       const Verdict verdict = judge(sums[i], count, pivots[i], out[i]);
-      if (verdict == Verdict::kGood) continue;
       if (verdict == Verdict::kFar && sweeps == 0) {
         pivots[i] = static_cast<float>(out[i].mean);
-        again = true;
-      } else {
-        out[i] = wide(i);
+        all_settled = false;
+        continue;
       }
+      if (verdict != Verdict::kGood) out[i] = wide(i);
+      settled[i] = true;
     }
-    if (!again) return;
+    if (all_settled) return;
   }
 }
 
@@ -225,11 +227,13 @@ void run_moments(const float* x, std::size_t rows, std::size_t groups, std::size
                  Moments* out) {
   float pivots[kTile];
   for (std::size_t i = 0; i < groups; ++i) pivots[i] = choose_pivot(x + i * cols, cols);
-  const auto sweep = [&](Sums* sums) {
+  const auto sweep = [&](Sums* sums, const bool* settled) {
     std::fill_n(sums, groups, Sums{});
     for (std::size_t r = 0; r < rows; ++r) {
       const float* run = x + r * stride;
-      for (std::size_t i = 0; i < groups; ++i, run += cols) sweep_run(run, cols, pivots[i], sums[i]);
+      for (std::size_t i = 0; i < groups; ++i, run += cols) {
+        if (!settled[i]) sweep_run(run, cols, pivots[i], sums[i]);
+      }
     }
   };
   const auto wide = [&](std::size_t i) { return wide_moments(x + i * cols, rows, cols, stride); };
@@ -244,6 +248,10 @@ constexpr std::size_t kTileRoom = kTile + kLanes;
 constexpr std::size_t kTreeRows = 8;
 constexpr std::size_t kBlockRows = kTreeRows * kBlockSteps;
 
+/// One column whose sample misleads takes its whole tile through a second sweep. With 16 values that happened
+/// to most tiles of 64 normally distributed columns; with 64 values it is rare.
+constexpr std::size_t kColumnSample = 64;
+
 /// Calls body(column, load) for each vector of columns, where load(p) reads p + column or what is left of it.
 template <class Body>
 void each_vector(std::size_t columns, const float* fill, Body body) {
@@ -256,7 +264,7 @@ void each_vector(std::size_t columns, const float* fill, Body body) {
 
 void choose_column_pivots(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,
                           float* pivots) {
-  const std::size_t sample = std::min(rows, kSample);
+  const std::size_t sample = std::min(rows, std::clamp(rows / 8, kSample, kColumnSample));
   const float n = static_cast<float>(sample);
   const float zeros[kTileRoom] = {};
   each_vector(columns, zeros, [&](std::size_t c, auto load_at) {
@@ -326,7 +334,8 @@ void sweep_columns(const float* x, std::size_t rows, std::size_t columns, std::s
 void column_moments(const float* x, std::size_t rows, std::size_t columns, std::size_t stride, Moments* out) {
   float pivots[kTileRoom];
   choose_column_pivots(x, rows, columns, stride, pivots);
-  const auto sweep = [&](Sums* sums) {
+  // Neighbours of a column that needs a second sweep are swept with it; theirs come out as before.
+  const auto sweep = [&](Sums* sums, const bool*) {
     const bool pivoted = std::any_of(pivots, pivots + columns, [](float pivot) { return pivot != 0; });
     if (pivoted) {
       sweep_columns<true>(x, rows, columns, stride, pivots, sums);

@@ -21,9 +21,10 @@ struct Moments {
 /// eq. 2.1.
 Moments merge(const Moments& a, const Moments& b);
 
-/// How many groups are worked on at a time: their sums have room on the stack and in the L1 cache.
-/// Chosen by tests/bench/kernels.cpp: at [8192, 1024], 256 beat 64, 128 and 512.
-inline constexpr std::size_t kTile = 256;
+/// How many groups are worked on at a time: their sums have room on the stack and in the L1 cache, and the
+/// longer the stretches of a row, the better for the memory. tests/bench/kernels.mjs, batchNormTraining
+/// [8192, 1024]: 3.5 copies with 64, 2.9 with 128, 2.4 with 256, 2.2 with 512.
+inline constexpr std::size_t kTile = 512;
 
 /// Shorter runs of a group than this (and more than one of them) are read as columns: vectors across them.
 inline constexpr std::size_t kShortRun = 16;

@@ -6,7 +6,8 @@ namespace simdnorm {
 namespace {
 
 /// Contiguous groups are worked on in tiles of about this many values, so that what made the statistics is
-/// still in the L1 cache when they are applied.
+/// still in the L1 cache when they are applied. tests/bench/kernels.mjs, layerNorm: 2048 to 8192 are equal,
+/// 1024 and 16384 slower.
 constexpr std::size_t kRowTileValues = 4096;
 
 enum class Layout { kRows, kRuns, kColumns };

@@ -15,6 +15,6 @@
 //
 // One bit pattern: for finite input the results are equal to the bit in every WebAssembly engine and in
 // native builds on any machine with IEEE 754 arithmetic, in place or not, for a row alone or among others.
-// That is why the build has -ffp-contract=off and must not have -ffast-math.
+// That is why the build has -ffp-contract=off, and why fast math is out of the question.
 
 #include "operations.h"
