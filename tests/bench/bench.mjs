@@ -1,8 +1,9 @@
-// Layer norm against its peers, in one run: `npm run bench`, or `npm run bench -- --json`.
+// Layer norm against its peers, in one run: `npm run bench`; with `-- --json` as JSON, with `-- --readme` into README.md.
 //
 // The ways take turns, so that a machine whose speed drifts is as fast for one as for the other. Times are medians over
 // the rounds, each round the mean over as many calls as fill a few milliseconds.
 
+import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { load } from '../../dist/index.js';
 import { javascriptLayerNorm } from './javascript-peer.mjs';
@@ -11,11 +12,6 @@ import { onnxLayerNorm, onnxVersion } from './onnx-peer.mjs';
 const rounds = 41;
 const roundMilliseconds = 4;
 const epsilon = 1e-5;
-
-function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)];
-}
 
 async function time(call, calls) {
   const begin = performance.now();
@@ -45,7 +41,7 @@ async function compare(ways) {
   }
   for (const way of ways) {
     const sorted = way.times.sort((a, b) => a - b);
-    way.median = median(sorted);
+    way.median = sorted[Math.floor(rounds / 2)];
     way.low = sorted[Math.floor(rounds / 4)];
     way.high = sorted[Math.floor((3 * rounds) / 4)];
   }
@@ -93,19 +89,32 @@ for (const shape of [
   for (const { name, median: microseconds, low, high } of ways) results.push({ shape, name, microseconds, low, high });
 }
 
+/** Rows of shapes, columns of ways, as Markdown. */
+function table() {
+  const names = [...new Set(results.map(({ name }) => name))];
+  const shapes = [...new Set(results.map(({ shape }) => shape))];
+  const ofShape = (shape) => results.filter((result) => result.shape === shape);
+  const row = (cells) => `| ${cells.join(' | ')} |`;
+  const cell = ({ microseconds }, own) => `${microseconds.toPrecision(3)} (${(microseconds / own).toFixed(2)})`;
+  return [
+    row(['shape', ...names]),
+    row(['---', ...names.map(() => '--:')]),
+    ...shapes.map((shape) => {
+      const own = ofShape(shape)[0].microseconds;
+      return row([`[${shape.join(', ')}]`, ...ofShape(shape).map((result) => cell(result, own))]);
+    }),
+  ].join('\n');
+}
+
 if (process.argv.includes('--json')) {
   console.log(JSON.stringify({ node: process.version, cpu: cpus()[0]?.model, results }, null, 2));
 } else {
   console.log(`layerNorm with scale and bias, Node ${process.version}, ${cpus()[0]?.model}`);
-  console.log('microseconds a call: median (quartiles); times: how often simdnorm with out fits into it\n');
-  let own = 1;
-  for (const { shape, name, microseconds, low, high } of results) {
-    if (name === 'simdnorm, out') {
-      own = microseconds;
-      console.log(`[${shape.join(', ')}]`);
-    }
-    const times = (microseconds / own).toFixed(2).padStart(8);
-    const spread = `(${low.toFixed(2)} to ${high.toFixed(2)})`.padEnd(24);
-    console.log(`  ${name.padEnd(26)} ${microseconds.toFixed(2).padStart(10)} ${spread} ${times} times`);
-  }
+  console.log('Microseconds a call, medians; in brackets how often simdnorm with out fits into them.\n');
+  console.log(table());
+}
+if (process.argv.includes('--readme')) {
+  const readme = new URL('../../README.md', import.meta.url);
+  const between = /(<!-- bench -->)[\s\S]*(<!-- \/bench -->)/;
+  writeFileSync(readme, readFileSync(readme, 'utf8').replace(between, `$1\n\n${table()}\n\n$2`));
 }
