@@ -25,6 +25,16 @@ function mebibytes(bytes: number): string {
   return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 }
 
+/** A new array for a result, if the engine has room for one. */
+export function resultArray(op: string, length: number, make = () => new Float32Array(length)): Float32Array {
+  try {
+    return make();
+  } catch (cause) {
+    const bytes = mebibytes(4 * length);
+    throw new NormError('ERR_MEMORY', op, `the engine has no room for a result of ${bytes}: pass out`, { cause });
+  }
+}
+
 export class Heap {
   // Views die when the memory grows. Their length says so, and costs far less to ask for than `memory.buffer`.
   #float32 = new Float32Array(0);
@@ -132,12 +142,7 @@ export class Heap {
   }
 
   copy(op: string, address: number, length: number): Float32Array {
-    try {
-      return this.#float32.slice(address / 4, address / 4 + length);
-    } catch (cause) {
-      const bytes = mebibytes(4 * length);
-      throw new NormError('ERR_MEMORY', op, `the engine has no room for a result of ${bytes}: pass out`, { cause });
-    }
+    return resultArray(op, length, () => this.#float32.slice(address / 4, address / 4 + length));
   }
 
   /** Runs a kernel on the block at an address. No checked call traps; if one did, what it left can't be trusted. */

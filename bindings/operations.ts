@@ -3,7 +3,7 @@
 import { run } from './call.js';
 import * as check from './check.js';
 import { NormError } from './errors.js';
-import type { Heap } from './heap.js';
+import { type Heap, resultArray } from './heap.js';
 import type {
   BatchNormOptions,
   BatchNormTrainingOptions,
@@ -111,7 +111,7 @@ export function batchNormTraining(
     throw new NormError('ERR_RANGE', op, `${given}: its variance says nothing; use a larger batch, or layerNorm`);
   }
   const statistic = (name: 'meanOut' | 'varianceOut' | 'invStdOut') =>
-    check.writable(op, name, o[name], channels, perChannel) ?? new Float32Array(channels);
+    check.writable(op, name, o[name], channels, perChannel) ?? resultArray(op, channels);
   const mean = statistic('meanOut');
   const variance = statistic('varianceOut');
   const invStd = statistic('invStdOut');
@@ -141,8 +141,8 @@ export function moments(heap: Heap, x: Float32Array, options?: MomentsOptions): 
   const shape = check.shapeOf(op, o.shape, x);
   const axes = check.axesOf(op, o.axes, shape).sort((a, b) => a - b);
   const count = check.countOver(op, shape, axes);
-  const mean = new Float32Array(x.length / count);
-  const variance = new Float32Array(x.length / count);
+  const mean = resultArray(op, x.length / count);
+  const variance = resultArray(op, x.length / count);
   run(heap, {
     op,
     kernel: heap.kernels.moments,

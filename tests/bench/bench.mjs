@@ -95,7 +95,7 @@ function table() {
   const shapes = [...new Set(results.map(({ shape }) => shape))];
   const ofShape = (shape) => results.filter((result) => result.shape === shape);
   const row = (cells) => `| ${cells.join(' | ')} |`;
-  const cell = ({ microseconds }, own) => `${microseconds.toPrecision(3)} (${(microseconds / own).toFixed(2)})`;
+  const cell = ({ microseconds }, own) => `${Number(microseconds.toPrecision(3))} (${(microseconds / own).toFixed(2)})`;
   return [
     row(['shape', ...names]),
     row(['---', ...names.map(() => '--:')]),
