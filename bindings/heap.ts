@@ -93,7 +93,7 @@ export class Heap {
   /** Copies values into the reserved bytes, as float32; returns their address. */
   put(values: Float32Array | Float64Array): number {
     const address = this.skip(alignedBytes(values.length));
-    this.#float32.set(values, address / 4);
+    this.#float32.set(values, address >>> 2);
     return address;
   }
 
@@ -110,7 +110,6 @@ export class Heap {
         this.#workspace = allocate(size) >>> 0;
         if (this.#workspace) {
           this.#capacity = size;
-          this.#refresh();
           return;
         }
       }
@@ -130,19 +129,19 @@ export class Heap {
   }
 
   writeWord(address: number, value: number): void {
-    this.#uint32[address / 4] = value;
+    this.#uint32[address >>> 2] = value;
   }
 
   writeDouble(address: number, value: number): void {
-    this.#float64[address / 8] = value;
+    this.#float64[address >>> 3] = value;
   }
 
   copyOut(address: number, values: Float32Array): void {
-    values.set(this.#float32.subarray(address / 4, address / 4 + values.length));
+    values.set(this.#float32.subarray(address >>> 2, (address >>> 2) + values.length));
   }
 
   copy(op: string, address: number, length: number): Float32Array {
-    return resultArray(op, length, () => this.#float32.slice(address / 4, address / 4 + length));
+    return resultArray(op, length, () => this.#float32.slice(address >>> 2, (address >>> 2) + length));
   }
 
   /** Runs a kernel on the block at an address. No checked call traps; if one did, what it left can't be trusted. */

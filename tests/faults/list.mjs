@@ -1,0 +1,112 @@
+// One-line faults, each of which the tests must notice: [what is wrong, file, text that occurs once, text instead].
+
+export const coreFaults = [
+  [
+    'one-pass variance',
+    'src/moments.cpp',
+    '  float pivot = choose_pivot(x, count);',
+    '  Sums s = {};\n  sweep_run(x, count, 0, s);\n  return {double(count), s.d / count, s.dd - s.d * s.d / count};\n  float pivot = 0;',
+  ],
+  ['sums about a far pivot believed', 'src/moments.cpp', '<= kFarPivot * m2', '<= 1e30 * m2'],
+  ['sums in float only', 'src/moments.cpp', 'kBlockSteps = 12;', 'kBlockSteps = 1200;'],
+  [
+    'overflow and underflow ignored',
+    'src/moments.cpp',
+    '  if (!(square >= kTinySquare',
+    '  if (false && !(square >= kTinySquare',
+  ],
+  [
+    'the last 1 to 3 values left out of the sums',
+    'src/moments.cpp',
+    'if (count > 0) odd = odd',
+    'if (false) odd = odd',
+  ],
+  ['the last rows of a column left out', 'src/moments.cpp', 'if (block >= 1) add.', 'if (false) add.'],
+  ['infinities taken for a constant', 'src/moments.cpp', 'bool equal = std::isfinite(first);', 'bool equal = true;'],
+  [
+    'merge without the distance of the means',
+    'src/moments.cpp',
+    'a.m2 + b.m2 + delta * delta *',
+    'a.m2 + b.m2 + 0 * delta *',
+  ],
+  ['n - 1 for n', 'src/moments.h', 'return m2 / count;', 'return m2 / (count - 1);'],
+  [
+    'epsilon outside the root',
+    'src/affine.cpp',
+    '1 / std::sqrt(variance + epsilon)',
+    '1 / (std::sqrt(variance) + epsilon)',
+  ],
+  [
+    'the mean folded into the bias',
+    'src/affine.cpp',
+    'return ((values - mean) - low) * factor + bias;',
+    'return values * factor + (bias - mean * factor);',
+  ],
+  ['the low part of the mean dropped', 'src/affine.cpp', '> kVisibleLow ?', '> 1e30 ?'],
+  [
+    'products that overflow',
+    'src/affine.cpp',
+    'return size < kSmallFactor || size > kLargeFactor;',
+    'return size < 0;',
+  ],
+  [
+    'a skipped tail',
+    'src/affine.cpp',
+    '  if (count > 0) {\n    const auto rest',
+    '  if (false) {\n    const auto rest',
+  ],
+  ['bias of a missing bias +0', 'src/affine.h', 'kNoBias = -0.0f', 'kNoBias = 1e-6f'],
+  ['the second row of a pair skipped', 'src/affine.cpp', 'r < kRows; ++r', 'r < 1; ++r'],
+  [
+    'a transposed channel axis',
+    'src/view.cpp',
+    '{1, before, shape[axis], after, shape[axis], after}',
+    '{1, after, shape[axis], before, shape[axis], before}',
+  ],
+  ['an axis too few', 'src/view.cpp', 'std::size_t left = axes.size();', 'std::size_t left = axes.empty() ? 0 : 1;'],
+  [
+    'mean and variance swapped',
+    'src/normalize.cpp',
+    'write(arguments_.variance_out, variance);',
+    'write(arguments_.variance_out, moments[i].mean);',
+  ],
+  ['one channel read as many', 'src/normalize.cpp', 'view_.channels == 1 || ', ''],
+  ['given statistics ignored', 'src/batch_norm.h', 'Statistics::kGiven', 'Statistics::kOwn'],
+];
+
+export const bindingFaults = [
+  [
+    'an ignored byteOffset',
+    'bindings/heap.ts',
+    'this.#float32.set(values, address >>> 2);',
+    'this.#float32.set(new Float32Array(values.buffer, 0, values.length), address >>> 2);',
+  ],
+  ['views kept when the memory grows', 'bindings/heap.ts', 'if (this.#float32.length === 0)', 'if (this.#next === 0)'],
+  [
+    'no check of overlap',
+    'bindings/call.ts',
+    'varianceOut || invStdOut) checkOverlap(call);',
+    'varianceOut || invStdOut) void checkOverlap;',
+  ],
+  ['scale where bias belongs', 'bindings/call.ts', 'block + offsets.bias, bias ?', 'block + offsets.scale, bias ?'],
+  [
+    'no check for detached buffers',
+    'bindings/check.ts',
+    '  if (values.length > 0) return;',
+    '  if (values.length >= 0) return;',
+  ],
+  ['no check for unknown options', 'bindings/check.ts', 'if (names.includes(name)) continue;', 'if (name) continue;'],
+  ['no check of the shape', 'bindings/check.ts', 'if (size !== x.length) {', 'if (size < 0) {'],
+  ['negative epsilon allowed', 'bindings/check.ts', '!(value >= 0 &&', '!(value >= -1 &&'],
+  ['an axis given twice', 'bindings/check.ts', 'if (axes.includes(axis)) throw', 'if (axes.length > 99) throw'],
+  [
+    'negative axes count from 1',
+    'bindings/check.ts',
+    '(value as number) + rank : (value',
+    '(value as number) + rank - 1 : (value',
+  ],
+  ['one value per channel allowed', 'bindings/operations.ts', 'if (count === 1) {', 'if (count === 0) {'],
+  ['out ignored', 'bindings/call.ts', '    y = out;\n', '    y = out.slice();\n'],
+  ['a failed load kept', 'bindings/index.ts', 'starting.catch(forget);', 'starting.catch(() => {});'],
+  ['the default epsilon of another library', 'bindings/check.ts', 'return 1e-5;', 'return 1e-3;'],
+];
