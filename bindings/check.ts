@@ -9,9 +9,11 @@ export function list(values: readonly number[]): string {
   return `[${values.join(', ')}]`;
 }
 
-// The getter sees through realms (frames, vm contexts, test runners) and can't be fooled by prototypes.
-const typedArrayTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)
-  ?.get as (this: unknown) => string | undefined;
+// The getters see through realms (frames, vm contexts, test runners) and can't be fooled by prototypes.
+const typedArray = Object.getPrototypeOf(Uint8Array.prototype);
+const getterOf = (name: string | symbol) => Object.getOwnPropertyDescriptor(typedArray, name)?.get;
+const typedArrayTag = getterOf(Symbol.toStringTag) as (this: unknown) => string | undefined;
+const typedArrayLength = getterOf('length') as (this: unknown) => number;
 
 /** What somebody gave instead, in words. */
 export function kindOf(value: unknown): string {
@@ -26,6 +28,10 @@ export function kindOf(value: unknown): string {
 
 /** Only a detached buffer can't be viewed; an empty array looks the same otherwise. */
 function checkAttached(op: string, name: string, values: Numbers): void {
+  const length = typedArrayLength.call(values);
+  if (values.length !== length) {
+    throw new NormError('ERR_TYPE', op, `${name} has a length of its own, ${values.length}, but ${length} values`);
+  }
   if (values.length > 0) return;
   try {
     new Uint8Array(values.buffer);

@@ -14,6 +14,10 @@ constexpr double kVisibleLow = 1e-7;
 /// Factors outside of these leave floats too little room: products could overflow or lose bits as subnormals.
 constexpr double kSmallFactor = 1e-30, kLargeFactor = 1e30;
 
+/// Beyond it x - mean may overflow. (A mean that was given; where the mean is the group's own, so large a
+/// difference makes inv_std small.)
+constexpr double kLargeMean = 1e30;
+
 /// False for NaN, which floats carry as well as doubles do.
 bool needs_wide(double factor) {
   const double size = std::fabs(factor);
@@ -83,7 +87,8 @@ Run::Run(Statistic statistic, float scale, float bias)
       mean(static_cast<float>(statistic.mean)),
       low(visible_low(statistic, mean)),
       factor(static_cast<float>(statistic.inv_std * scale)),
-      wide(needs_wide(statistic.inv_std) || (scale != 0 && needs_wide(statistic.inv_std * scale))) {}
+      wide(needs_wide(statistic.inv_std) || (scale != 0 && needs_wide(statistic.inv_std * scale)) ||
+           std::fabs(statistic.mean) > kLargeMean) {}
 
 void apply_run(const Run& run, const float* x, float* y, std::size_t count) {
   if (run.wide) {

@@ -153,7 +153,9 @@ void sweep_run(const float* x, std::size_t count, float pivot_value, Sums& sums)
       even = even + tree<4>(at, 0);
       odd = odd + tree<4>(at, 4);
     }
-    if (steps < kBlockSteps) {
+    // What is left after the last whole step has sums of its own: added to long ones, it would break the
+    // bound.
+    if (steps == 0) {
       for (; count >= 2 * kLanes; count -= 2 * kLanes, x += 2 * kLanes) {
         even = even + at(0);
         odd = odd + at(1);

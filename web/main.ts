@@ -79,7 +79,7 @@ function describe({ title, rows, cols, hasHeader, leftOut, decimalComma }: Table
 
 function readFile(file: File | undefined): void {
   if (!file) return;
-  paste.value = '';
+  clearPaste();
   void read(file, file.name);
 }
 
@@ -200,6 +200,11 @@ function example({ table: { x, names }, y, before, epsilon }: Normalized): strin
 // ---------------------------------------------------------------- events
 
 let typing: ReturnType<typeof setTimeout> | undefined;
+/** Also forgets what was typed a moment ago, which would replace what is asked for now. */
+function clearPaste(): void {
+  clearTimeout(typing);
+  paste.value = '';
+}
 paste.addEventListener('input', () => {
   clearTimeout(typing);
   typing = setTimeout(() => read(new Blob([paste.value]), 'pasted numbers'), 200);
@@ -208,11 +213,11 @@ paste.addEventListener('paste', (event) => {
   const text = event.clipboardData?.getData('text/plain') ?? '';
   if (text.length <= shownPaste) return;
   event.preventDefault();
-  paste.value = '';
+  clearPaste();
   void read(new Blob([text]), 'pasted numbers');
 });
 byId('iris-button').addEventListener('click', () => {
-  paste.value = '';
+  clearPaste();
   void read(irisText, irisTitle);
 });
 fileInput.addEventListener('change', () => {

@@ -144,3 +144,22 @@ describe('options that do things when they are read', () => {
     instance.dispose();
   });
 });
+
+describe('arrays of classes that lie', () => {
+  test('a length that is not the true one is refused', () => {
+    const x = new Float32Array(19);
+    Object.defineProperty(x, 'length', { value: 2 });
+    expect(() => sn.layerNorm(x)).toThrowError(expect.objectContaining({ code: 'ERR_TYPE' }));
+  });
+
+  test('a method of a subclass is not called to write out', () => {
+    class Refusing extends Float32Array {
+      override set(): void {
+        throw new RangeError('called');
+      }
+    }
+    const out = new Refusing(2);
+    sn.layerNorm(new Float32Array([1, 3]), { out, epsilon: 0 });
+    expect([...out]).toEqual([-1, 1]);
+  });
+});

@@ -595,3 +595,10 @@ describe('invariances of the paper', () => {
     expectNear({ op: 'batchNorm', shape }, y, folded, affinePromise + 20 * machineEpsilon, magnitude);
   });
 });
+
+test('a given mean so far from x that their difference is no float32', () => {
+  const options = { shape: [1, 1], mean: [-3e38], variance: [1e20], epsilon: 0 };
+  const [y] = sn.batchNorm(new Float32Array([3e38]), options);
+  const expected = (Math.fround(3e38) * 2) / Math.sqrt(Math.fround(1e20));
+  expect(Math.abs((y as number) / expected - 1)).toBeLessThan(2 ** -22);
+});

@@ -506,3 +506,22 @@ describe('invariances of the paper', () => {
     }
   });
 });
+
+test('the worst row that a search found: outliers first, then roundings that all go one way', () => {
+  const pairs = [
+    [32, -0.972676337, -2.97913671],
+    [352, -1.97566056, -1.97615123],
+    [376, -1.97541666, -1.97639513],
+    [379, -1.9754169, -1.97639501],
+  ] as const;
+  const x = Float32Array.from({ length: 379 }, (_, i) => {
+    const [, even, odd] = pairs.find(([end]) => i < end) as (typeof pairs)[number];
+    return i % 2 === 0 ? even : odd;
+  });
+  const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+  const variance = x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length;
+  sn.layerNorm(x, { epsilon: 0 }).forEach((y, i) => {
+    const expected = ((x[i] as number) - mean) / Math.sqrt(variance);
+    expect(Math.abs(y - expected)).toBeLessThanOrEqual(6e-7 * Math.max(1, Math.abs(expected)));
+  });
+});
