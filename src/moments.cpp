@@ -22,9 +22,9 @@ namespace {
 constexpr std::size_t kLanes = f32x4::kLanes;
 /// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
 constexpr std::size_t kStep = 8 * kLanes;
-/// Steps between two additions to the double sums. The worst rows that a search found (two values c and -c +
-/// shift in turn, so that all roundings go one way) have an error of 5.0e-7 with 12; 14 and 16 break the
-/// bound of 6e-7. (tests/core/accuracy_test.cpp)
+/// Steps between two additions to the double sums. In the worst rows that searches found (two values in turn,
+/// so that all roundings go one way) 16 steps break the bound of 6e-7 and 14 come to 5.9e-7; with 12 there is
+/// room. (tests/core/accuracy_test.cpp)
 constexpr std::size_t kBlockSteps = 12;
 /// How many values choose the pivot.
 constexpr std::size_t kSample = 16;

@@ -15,10 +15,6 @@ View joined(View view) {
     view.cols *= view.rows;
     view.rows = 1;
   }
-  if (view.rows == 1) {
-    view.groups *= view.outer;
-    view.outer = 1;
-  }
   return view;
 }
 

@@ -272,4 +272,21 @@ TEST_CASE("given statistics: what the definition says") {
   CHECK(std::fabs(y(1e-19f, 0, 1e-38f, 0) - 1) <= kPromise);
   CHECK(std::fabs(y(-1e19f, 0, 1e38f, 0) + 1) <= kPromise);
   CHECK(y(3e38f, -3e38f, 1, 0) == kInfinity);
+  // Adding +0 in place of the missing bias would change the sign.
+  CHECK(std::signbit(y(-0.0f, 0, 1, 0)));
+}
+
+TEST_CASE("an inverse deviation and a scale whose product is no float") {
+  const auto y = [](float x, float variance, float scale) {
+    return batch_norm({.shape = {1, 1},
+                       .axes = {},
+                       .x = {x},
+                       .scale = {scale},
+                       .mean = {0},
+                       .variance = {variance},
+                       .epsilon = 0})
+        .y[0];
+  };
+  CHECK(std::fabs(y(1e-18f, 1e-36f, 1e25f) / 1e25f - 1) <= kAffinePromise);
+  CHECK(std::fabs(y(1e18f, 1e36f, 1e-30f) / 1e-30f - 1) <= kAffinePromise);
 }

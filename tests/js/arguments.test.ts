@@ -143,6 +143,18 @@ describe('options that do things when they are read', () => {
     expect(fingerprint(instance)).toBe(before);
     instance.dispose();
   });
+
+  test('an element that detaches x when it is read is read before x is checked', () => {
+    const { x, bias } = arrays();
+    const detaching = Object.defineProperty([...bias], 3, {
+      get() {
+        detach(x);
+        return 1;
+      },
+    });
+    const failure = expect.objectContaining({ code: 'ERR_TYPE' });
+    expect(() => sn.layerNorm(x, { shape: [3, 4], bias: detaching })).toThrow(failure);
+  });
 });
 
 describe('arrays of classes that lie', () => {

@@ -90,6 +90,27 @@ describe('memory that does not suffice', () => {
     expectBits({ op, shape }, small.layerNorm(x, { shape }), expected);
     small.dispose();
   });
+
+  test('what just fits works where the usual allowance for more does not', async () => {
+    const small = await load({ maximumMemory: 2 * 2 ** 20 });
+    for (const length of [230_000, 240_000]) {
+      const x = draw(length, 1);
+      expectBits({ op, shape: [length] }, small.layerNorm(x), sn.layerNorm(x));
+    }
+    small.dispose();
+  });
+
+  test('more than 32 bits can address', async () => {
+    const instance = await load({});
+    const before = fingerprint(instance);
+    // Its pages are never touched: neither side has got as far as to copy it.
+    const x = new Float32Array(2 ** 30 / 5 + 1000);
+    const options = { shape: [1, x.length], scale: x, bias: x, mean: x, variance: x };
+    const failure = { code: 'ERR_MEMORY', message: expect.stringContaining('4096.') };
+    expect(() => instance.batchNorm(x, options)).toThrow(expect.objectContaining(failure));
+    expect(fingerprint(instance)).toBe(before);
+    instance.dispose();
+  });
 });
 
 describe('memory that does suffice', () => {
