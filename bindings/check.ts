@@ -49,13 +49,16 @@ export function float32Array(op: string, name: string, value: unknown): Float32A
   return value as Float32Array;
 }
 
+function checkLength(op: string, name: string, values: Numbers, length: number, why: () => string): void {
+  if (values.length === length) return;
+  throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why()})`);
+}
+
 /** An array that is written: of an exact length, or absent. */
 export function writable(op: string, name: string, value: unknown, length: number, why: () => string) {
   if (value === undefined || value === null) return undefined;
   const values = float32Array(op, name, value);
-  if (values.length !== length) {
-    throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why()})`);
-  }
+  checkLength(op, name, values, length, why);
   return values;
 }
 
@@ -75,9 +78,7 @@ export function vector(op: string, name: string, value: unknown, length: number,
     const expected = 'a Float32Array, a Float64Array or an array of numbers';
     throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}`);
   }
-  if (values.length !== length) {
-    throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why()})`);
-  }
+  checkLength(op, name, values, length, why);
   return values;
 }
 

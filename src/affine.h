@@ -46,18 +46,16 @@ void apply_row(Statistic statistic, const float* scale, const float* bias, const
 /// Neighbouring columns, each with its own mean, inv_std, scale and bias.
 class Columns {
  public:
-  static constexpr std::size_t kRoom = kTile;
-
   void set(std::size_t column, const Run& run);
   /// Rows of the first `columns` columns; a row starts `stride` after the one before.
   void apply(const float* x, float* y, std::size_t rows, std::size_t columns, std::size_t stride) const;
 
  private:
-  Run runs_[kRoom];
-  alignas(16) float mean_[kRoom];
-  alignas(16) float low_[kRoom];
-  alignas(16) float factor_[kRoom];
-  alignas(16) float bias_[kRoom];
+  Run runs_[kTile];
+  alignas(16) float mean_[kTile];
+  alignas(16) float low_[kTile];
+  alignas(16) float factor_[kTile];
+  alignas(16) float bias_[kTile];
   bool any_low_ = false;
   bool any_wide_ = false;
 };

@@ -9,7 +9,8 @@ namespace simdnorm {
 ///   y = (x - mean) / sqrt(variance + epsilon) * scale + bias
 ///
 /// Shapes: x and y `shape`; axes: the channel axis alone; mean, variance, scale and bias (the last two or
-/// null) one value for each channel. epsilon is in units of x squared. Aliasing: y may be x. Errors: none.
+/// null) one value for each channel. epsilon is in units of x squared.
+/// Aliasing: y may be x. Errors: none.
 /// Accuracy: 6e-7 * max(1, |y|) before bias, for the mean and variance as they are in float32.
 /// Cost: one sweep. Edge cases: variance + epsilon of 0 or less gives infinities and NaN.
 /// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 2. ONNX and WebNN batchNormalization.

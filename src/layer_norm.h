@@ -16,8 +16,8 @@ namespace simdnorm {
 /// Accuracy: 6e-7 * max(1, |y|) before scale and bias, for any mean up to 1e7 deviations and any length.
 /// Cost: one sweep for the statistics (two where a row's first 16 values mislead), one to apply them.
 /// Edge cases: a constant row gives exactly bias; NaN and infinity stay in their row; finite rows whose
-/// squares overflow or underflow are right; epsilon 0 and variance 0 give NaN. Source: Ba, Kiros, Hinton
-/// 2016, arXiv:1607.06450, eq. 4. ONNX LayerNormalization, WebNN layerNormalization.
+/// squares overflow or underflow are right; epsilon 0 and variance 0 give NaN.
+/// Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450, eq. 4. ONNX LayerNormalization, WebNN layerNormalization.
 ///
 ///   const std::size_t shape[] = {2, 3}, axes[] = {1};
 ///   const float x[] = {1, 2, 4, 5, 5, 5};

@@ -349,6 +349,21 @@ void column_moments(const float* x, std::size_t rows, std::size_t columns, std::
   settle(columns, static_cast<double>(rows), pivots, sweep, wide, out);
 }
 
+/// As run_moments, for short runs: the moments of their columns, merged from left to right.
+void short_run_moments(const float* x, std::size_t rows, std::size_t groups, std::size_t cols,
+                       std::size_t stride, Moments* out) {
+  Moments columns[kTile];
+  const std::size_t groups_at_a_time = kTile / cols;
+  for (std::size_t done = 0; done < groups; done += groups_at_a_time) {
+    const std::size_t now = std::min(groups_at_a_time, groups - done);
+    column_moments(x + done * cols, rows, now * cols, stride, columns);
+    for (std::size_t i = 0; i < now; ++i) {
+      out[done + i] = columns[i * cols];
+      for (std::size_t c = 1; c < cols; ++c) out[done + i] = merge(out[done + i], columns[i * cols + c]);
+    }
+  }
+}
+
 }  // namespace
 
 Moments merge(const Moments& a, const Moments& b) {
@@ -365,21 +380,14 @@ void group_moments(const float* x, const View& view, std::size_t outer, std::siz
   const auto [_, rows, all_groups, cols, channels, inner] = view;
   const std::size_t stride = all_groups * cols;
   x += outer * rows * stride + first * cols;
-  if (rows == 1) {
-    for (std::size_t i = 0; i < groups; ++i) out[i] = row_moments(x + i * cols, cols);
-  } else if (cols >= kShortRun) {
-    run_moments(x, rows, groups, cols, stride, out);
-  } else {
-    Moments columns[kTile];
-    const std::size_t groups_at_a_time = kTile / cols;
-    for (std::size_t done = 0; done < groups; done += groups_at_a_time) {
-      const std::size_t now = std::min(groups_at_a_time, groups - done);
-      column_moments(x + done * cols, rows, now * cols, stride, columns);
-      for (std::size_t i = 0; i < now; ++i) {
-        out[done + i] = columns[i * cols];
-        for (std::size_t c = 1; c < cols; ++c) out[done + i] = merge(out[done + i], columns[i * cols + c]);
-      }
-    }
+  switch (layout_of(view)) {
+    case Layout::kRows:
+      for (std::size_t i = 0; i < groups; ++i) out[i] = row_moments(x + i * cols, cols);
+      return;
+    case Layout::kRuns:
+      return run_moments(x, rows, groups, cols, stride, out);
+    case Layout::kColumns:
+      return short_run_moments(x, rows, groups, cols, stride, out);
   }
 }
 

@@ -26,17 +26,29 @@ Moments merge(const Moments& a, const Moments& b);
 /// [8192, 1024]: 3.5 copies with 64, 2.9 with 128, 2.4 with 256, 2.2 with 512.
 inline constexpr std::size_t kTile = 512;
 
-/// Shorter runs of a group than this (and more than one of them) are read as columns: vectors across them.
-inline constexpr std::size_t kShortRun = 16;
+/// How the groups of a view lie in memory, which decides how they are read.
+enum class Layout {
+  /// Each is one run.
+  kRows,
+  /// Each is several runs, long enough for vectors along them.
+  kRuns,
+  /// Each is several runs that are short or single values: vectors across neighbouring ones.
+  kColumns,
+};
 
-/// Moments of `groups` <= kTile groups from `first` on, of one `outer` of a view: out[i] is of group first +
-/// i.
+inline Layout layout_of(const View& view) {
+  constexpr std::size_t kShortRun = 16;
+  if (view.rows == 1) return Layout::kRows;
+  return view.cols >= kShortRun ? Layout::kRuns : Layout::kColumns;
+}
+
+/// Moments of `groups` <= kTile groups of one `outer` of a view: out[i] is of group first + i.
 ///
 /// Accuracy: mean and variance such that (x - mean) / sqrt(variance) is right to 6e-7 * max(1, its size) for
 /// any length and any mean up to 1e7 deviations; exact for groups of equal values; right for all finite
-/// values, where squares over- or underflow too. NaN where a value is NaN or infinite. The order of summation
-/// depends on rows, cols and the layout (rows == 1, runs, columns) only, never on how many groups there are
-/// or what the others hold.
+/// values, where squares over- or underflow too. NaN where a value is NaN or infinite.
+/// The order of summation depends on rows, cols and the layout only, never on how many groups there are or what
+/// the others hold.
 void group_moments(const float* x, const View& view, std::size_t outer, std::size_t first, std::size_t groups,
                    Moments* out);
 

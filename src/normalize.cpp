@@ -10,22 +10,16 @@ namespace {
 /// 1024 and 16384 slower.
 constexpr std::size_t kRowTileValues = 4096;
 
-enum class Layout { kRows, kRuns, kColumns };
-
-Layout layout_of(const View& view) {
-  if (view.rows == 1) return Layout::kRows;
-  return view.cols >= kShortRun ? Layout::kRuns : Layout::kColumns;
-}
-
 std::size_t groups_at_a_time(const View& view) {
   switch (layout_of(view)) {
     case Layout::kRows:
       return std::clamp<std::size_t>(kRowTileValues / view.cols, 1, kTile);
     case Layout::kRuns:
       return kTile;
-    default:
-      return kTile / view.cols;
+    case Layout::kColumns:
+      break;
   }
+  return kTile / view.cols;
 }
 
 /// Some neighbouring groups of one `outer`.
