@@ -3,59 +3,133 @@
 // A call of few values is all overhead, so this and check.ts make no garbage that isn't needed: no closures over
 // lists of names, no messages that nobody reads.
 
+import { bytesOf, type DType, type Numbers, statisticsOf, type Values } from './dtype.js';
 import { NormError } from './errors.js';
-import { alignedBytes, type Heap } from './heap.js';
+import { aligned, type Heap, type Kernel } from './heap.js';
 
 export const maxRank = 16;
 
 /** Byte offsets in struct Call. */
 const offsets = {
   epsilon: 0,
-  x: 8,
-  y: 12,
-  scale: 16,
-  bias: 20,
-  mean: 24,
-  variance: 28,
-  meanOut: 32,
-  varianceOut: 36,
-  invStdOut: 40,
-  rank: 44,
-  axisCount: 48,
-  shape: 52,
-  axes: 52 + 4 * maxRank,
+  p: 8,
+  alpha: 16,
+  beta: 24,
+  k: 32,
+  x: 40,
+  y: 44,
+  residual: 48,
+  residualOut: 52,
+  scale: 56,
+  bias: 60,
+  mean: 64,
+  variance: 68,
+  lengths: 72,
+  meanOut: 76,
+  varianceOut: 80,
+  invStdOut: 84,
+  scratch: 88,
+  scratchBytes: 92,
+  dtype: 96,
+  groups: 100,
+  size: 104,
+  rank: 108,
+  axisCount: 112,
+  shape: 116,
+  axes: 116 + 4 * maxRank,
 } as const;
-/** The size of the struct, rounded up to where an aligned array can follow it. */
-const blockBytes = 192;
+const blockBytes = 116 + 8 * maxRank;
 
-export type Numbers = Float32Array | Float64Array;
+const dtypeNumbers = { float32: 0, float64: 1, float16: 2 } as const;
+/** As the scratch that a call has: only says how much it needs. */
+const onlyMeasure = 2 ** 32 - 1;
+const moreScratch = 100;
 
+/** Everything that an operation may take. Undefined: absent. */
 export interface Call {
   readonly op: string;
-  readonly kernel: (call: number) => number;
+  readonly kernel: Kernel;
   readonly shape: readonly number[];
-  /** Ascending, none negative. */
-  readonly axes: readonly number[];
-  readonly epsilon: number;
-  readonly x: Float32Array;
+  readonly dtype: DType;
+  readonly x: Values;
   /** Where y goes: undefined for a new array, null where only statistics are wanted. */
-  readonly out: Float32Array | undefined | null;
-  readonly scale: Numbers | undefined;
-  readonly bias: Numbers | undefined;
-  readonly mean: Numbers | undefined;
-  readonly variance: Numbers | undefined;
-  readonly meanOut: Float32Array | undefined;
-  readonly varianceOut: Float32Array | undefined;
-  readonly invStdOut: Float32Array | undefined;
+  out: Values | undefined | null;
+  /** None is negative. */
+  axes: readonly number[];
+  epsilon: number;
+  residual: Values | undefined;
+  residualOut: Values | undefined;
+  scale: Numbers | undefined;
+  bias: Numbers | undefined;
+  mean: Numbers | undefined;
+  variance: Numbers | undefined;
+  lengths: Int32Array | undefined;
+  meanOut: Numbers | undefined;
+  varianceOut: Numbers | undefined;
+  invStdOut: Numbers | undefined;
+  groups: number;
+  p: number;
+  size: number;
+  alpha: number;
+  beta: number;
+  k: number;
+  /** Whether the core may need memory to work in. */
+  hasScratch: boolean;
 }
 
-const names = ['x', 'scale', 'bias', 'mean', 'variance', 'out', 'meanOut', 'varianceOut', 'invStdOut'];
-const firstWritten = names.indexOf('out');
+export function newCall(
+  op: string,
+  kernel: Kernel,
+  shape: readonly number[],
+  dtype: DType,
+  x: Values,
+  out: Values | undefined | null,
+): Call {
+  return {
+    op,
+    kernel,
+    shape,
+    dtype,
+    x,
+    out,
+    axes: [],
+    epsilon: 1e-5,
+    residual: undefined,
+    residualOut: undefined,
+    scale: undefined,
+    bias: undefined,
+    mean: undefined,
+    variance: undefined,
+    lengths: undefined,
+    meanOut: undefined,
+    varianceOut: undefined,
+    invStdOut: undefined,
+    groups: 1,
+    p: 2,
+    size: 1,
+    alpha: 1e-4,
+    beta: 0.75,
+    k: 1,
+    hasScratch: dtype === 'float16',
+  };
+}
 
-/** What is written overlaps nothing else that the call touches, but for `out`, which may be x itself. */
+const read = ['x', 'residual', 'scale', 'bias', 'mean', 'variance', 'lengths'];
+const names = [...read, 'out', 'residualOut', 'meanOut', 'varianceOut', 'invStdOut'];
+const firstWritten = read.length;
+
+/** Whether two arrays that share memory may do so if they begin in the same place. */
+function mayBeSame(written: string, other: string): boolean {
+  if (written === 'out') return other === 'x';
+  return written === 'residualOut' && (other === 'x' || other === 'residual');
+}
+
+/** What is written overlaps nothing else that the call touches, but for what may be the same. */
 function checkOverlap(call: Call): void {
-  const { op, x, scale, bias, mean, variance, out, meanOut, varianceOut, invStdOut } = call;
-  const touched = [x, scale, bias, mean, variance, out, meanOut, varianceOut, invStdOut];
+  const { x, residual, scale, bias, mean, variance, lengths } = call;
+  const { out, residualOut, meanOut, varianceOut, invStdOut } = call;
+  const inputs = [x, residual, scale, bias, mean, variance, lengths];
+  const touched = [...inputs, out, residualOut, meanOut, varianceOut, invStdOut];
   for (let i = firstWritten; i < touched.length; ++i) {
     const written = touched[i];
     if (!written?.length) continue;
@@ -64,62 +138,103 @@ function checkOverlap(call: Call): void {
       const other = touched[j];
       if (!other?.length || other.buffer !== buffer) continue;
       if (other.byteOffset >= byteOffset + byteLength || byteOffset >= other.byteOffset + other.byteLength) continue;
-      const isOutOverX = i === firstWritten && j === 0;
-      if (isOutOverX && byteOffset === x.byteOffset) continue;
-      const hint = isOutOverX ? ' in part (out may be x itself)' : '';
-      throw new NormError('ERR_OVERLAP', op, `${names[i]} shares memory with ${names[j]}${hint}`);
+      const name = names[i] as string;
+      const otherName = names[j] as string;
+      const mayBe = mayBeSame(name, otherName);
+      if (mayBe && byteOffset === other.byteOffset) continue;
+      const hint = mayBe ? ` in part (${name} may be ${otherName} itself)` : '';
+      throw new NormError('ERR_OVERLAP', call.op, `${name} shares memory with ${otherName}${hint}`);
     }
   }
 }
 
-function roomFor(values: Numbers | undefined): number {
-  return values ? alignedBytes(values.length) : 0;
-}
-
 /** Copies in, runs the kernel, copies out. Returns y, or null where only statistics are wanted. */
-export function run(heap: Heap, call: Call): Float32Array | null {
-  const { op, x, out, shape, axes, scale, bias, mean, variance, meanOut, varianceOut, invStdOut } = call;
-  if (out || meanOut || varianceOut || invStdOut) checkOverlap(call);
+export function run(heap: Heap, call: Call): Values | null {
+  const { op, shape, axes, dtype, x, out, residual, residualOut, scale, bias, mean, variance, lengths } = call;
+  const { meanOut, varianceOut, invStdOut } = call;
+  if (out || residualOut || meanOut || varianceOut || invStdOut) checkOverlap(call);
 
+  const xBytes = aligned(bytesOf(dtype) * x.length);
+  const statistics = statisticsOf(dtype);
+  const numberBytes = bytesOf(statistics);
+  const roomFor = (values: Numbers | undefined) => (values ? aligned(numberBytes * values.length) : 0);
   const parameters = roomFor(scale) + roomFor(bias) + roomFor(mean) + roomFor(variance);
-  const statistics = roomFor(meanOut) + roomFor(varianceOut) + roomFor(invStdOut);
-  const block = heap.reserve(op, blockBytes + alignedBytes(x.length) + parameters + statistics);
-  heap.skip(blockBytes);
+  const results = roomFor(meanOut) + roomFor(varianceOut) + roomFor(invStdOut);
+  const lengthBytes = lengths ? aligned(4 * lengths.length) : 0;
+  const bytes = aligned(blockBytes) + (residual ? 2 : 1) * xBytes + parameters + results + lengthBytes;
 
-  // y takes x's place: x is a copy already, and one array in the cache is better than two.
-  const xAddress = heap.put(x);
-  heap.writeWord(block + offsets.x, xAddress);
-  heap.writeWord(block + offsets.y, out === null ? 0 : xAddress);
-  heap.writeWord(block + offsets.scale, scale ? heap.put(scale) : 0);
-  heap.writeWord(block + offsets.bias, bias ? heap.put(bias) : 0);
-  heap.writeWord(block + offsets.mean, mean ? heap.put(mean) : 0);
-  heap.writeWord(block + offsets.variance, variance ? heap.put(variance) : 0);
-  const meanAddress = heap.skip(roomFor(meanOut));
-  const varianceAddress = heap.skip(roomFor(varianceOut));
-  const invStdAddress = heap.skip(roomFor(invStdOut));
-  heap.writeWord(block + offsets.meanOut, meanOut ? meanAddress : 0);
-  heap.writeWord(block + offsets.varianceOut, varianceOut ? varianceAddress : 0);
-  heap.writeWord(block + offsets.invStdOut, invStdOut ? invStdAddress : 0);
-  heap.writeDouble(block + offsets.epsilon, call.epsilon);
-  heap.writeWord(block + offsets.rank, shape.length);
-  heap.writeWord(block + offsets.axisCount, axes.length);
-  for (let i = 0; i < shape.length; ++i) heap.writeWord(block + offsets.shape + 4 * i, shape[i] as number);
-  for (let i = 0; i < axes.length; ++i) heap.writeWord(block + offsets.axes + 4 * i, axes[i] as number);
+  let block = 0;
+  let xAddress = 0;
+  let residualAddress = 0;
+  let meanAddress = 0;
+  let varianceAddress = 0;
+  let invStdAddress = 0;
+  let status = moreScratch;
+  for (let scratchBytes = call.hasScratch ? onlyMeasure : 0; status === moreScratch; ) {
+    const isMeasured = scratchBytes !== onlyMeasure;
+    block = heap.reserve(op, isMeasured ? bytes + scratchBytes : bytes);
+    heap.skip(blockBytes);
+    const place = (values: Numbers | undefined, offset: number) => {
+      const address = values ? heap.skip(numberBytes * values.length) : 0;
+      heap.writeWord(block + offset, address);
+      return address;
+    };
+    const copyIn = (values: Numbers | undefined, offset: number) => {
+      const address = place(values, offset);
+      if (values && isMeasured) heap.copyIn(address, values, statistics);
+    };
+    // y takes x's place, and x + residual the residual's: these are copies already, and one array in the cache is
+    // better than two.
+    xAddress = heap.skip(xBytes);
+    heap.writeWord(block + offsets.x, xAddress);
+    heap.writeWord(block + offsets.y, out === null ? 0 : xAddress);
+    residualAddress = residual ? heap.skip(xBytes) : 0;
+    heap.writeWord(block + offsets.residual, residualAddress);
+    heap.writeWord(block + offsets.residualOut, residualOut ? residualAddress : 0);
+    if (isMeasured) heap.copyIn(xAddress, x, dtype);
+    if (isMeasured && residual) heap.copyIn(residualAddress, residual, dtype);
+    copyIn(scale, offsets.scale);
+    copyIn(bias, offsets.bias);
+    copyIn(mean, offsets.mean);
+    copyIn(variance, offsets.variance);
+    meanAddress = place(meanOut, offsets.meanOut);
+    varianceAddress = place(varianceOut, offsets.varianceOut);
+    invStdAddress = place(invStdOut, offsets.invStdOut);
+    const lengthsAddress = lengths ? heap.skip(lengthBytes) : 0;
+    heap.writeWord(block + offsets.lengths, lengthsAddress);
+    if (lengths) heap.copyWordsIn(lengthsAddress, lengths);
+    heap.writeWord(block + offsets.scratch, heap.skip(0));
+    heap.writeWord(block + offsets.scratchBytes, scratchBytes);
+    heap.writeDouble(block + offsets.epsilon, call.epsilon);
+    heap.writeDouble(block + offsets.p, call.p);
+    heap.writeDouble(block + offsets.alpha, call.alpha);
+    heap.writeDouble(block + offsets.beta, call.beta);
+    heap.writeDouble(block + offsets.k, call.k);
+    heap.writeWord(block + offsets.dtype, dtypeNumbers[dtype]);
+    heap.writeWord(block + offsets.groups, call.groups);
+    heap.writeWord(block + offsets.size, call.size);
+    heap.writeWord(block + offsets.rank, shape.length);
+    heap.writeWord(block + offsets.axisCount, axes.length);
+    for (let i = 0; i < shape.length; ++i) heap.writeWord(block + offsets.shape + 4 * i, shape[i] as number);
+    for (let i = 0; i < axes.length; ++i) heap.writeWord(block + offsets.axes + 4 * i, axes[i] as number);
 
-  const status = heap.run(op, call.kernel, block);
+    status = heap.run(op, call.kernel, block);
+    scratchBytes = heap.readWord(block + offsets.scratchBytes);
+  }
   if (status !== 0) {
     throw new NormError('ERR_AXIS', op, `not possible over axes [${axes.join(', ')}] of rank ${shape.length}`);
   }
 
-  let y: Float32Array | null = null;
+  let y: Values | null = null;
   if (out) {
-    heap.copyOut(xAddress, out);
+    heap.copyOut(xAddress, out, dtype);
     y = out;
   } else if (out === undefined) {
-    y = heap.copy(op, xAddress, x.length);
+    y = heap.copy(op, xAddress, x, dtype);
   }
-  if (meanOut) heap.copyOut(meanAddress, meanOut);
-  if (varianceOut) heap.copyOut(varianceAddress, varianceOut);
-  if (invStdOut) heap.copyOut(invStdAddress, invStdOut);
+  if (residualOut) heap.copyOut(residualAddress, residualOut, dtype);
+  if (meanOut) heap.copyOut(meanAddress, meanOut, statistics);
+  if (varianceOut) heap.copyOut(varianceAddress, varianceOut, statistics);
+  if (invStdOut) heap.copyOut(invStdAddress, invStdOut, statistics);
   return y;
 }

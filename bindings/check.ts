@@ -1,19 +1,23 @@
 // Checks of arguments. Everything is checked before anything is written, here, where the values are known; every
 // message says the operation, what was given and what was expected.
 
-import { maxRank, type Numbers } from './call.js';
+import { type Call, maxRank } from './call.js';
+import {
+  type DType,
+  dtypeOfTag,
+  type Numbers,
+  numbersOfHalves,
+  statisticsOf,
+  typedArrayLength,
+  typedArrayTag,
+  type Values,
+} from './dtype.js';
 import { NormError } from './errors.js';
 
 /** As a user writes it. */
 export function list(values: readonly number[]): string {
   return `[${values.join(', ')}]`;
 }
-
-// The getters see through realms (frames, vm contexts, test runners) and can't be fooled by prototypes.
-const typedArray = Object.getPrototypeOf(Uint8Array.prototype);
-const getterOf = (name: string | symbol) => Object.getOwnPropertyDescriptor(typedArray, name)?.get;
-const typedArrayTag = getterOf(Symbol.toStringTag) as (this: unknown) => string | undefined;
-const typedArrayLength = getterOf('length') as (this: unknown) => number;
 
 /** What somebody gave instead, in words. */
 export function kindOf(value: unknown): string {
@@ -27,7 +31,7 @@ export function kindOf(value: unknown): string {
 }
 
 /** Only a detached buffer can't be viewed; an empty array looks the same otherwise. */
-function checkAttached(op: string, name: string, values: Numbers): void {
+function checkAttached(op: string, name: string, values: Values | Int32Array): void {
   const length = typedArrayLength.call(values);
   if (values.length !== length) {
     throw new NormError('ERR_TYPE', op, `${name} has a length of its own, ${values.length}, but ${length} values`);
@@ -40,50 +44,137 @@ function checkAttached(op: string, name: string, values: Numbers): void {
   }
 }
 
-export function float32Array(op: string, name: string, value: unknown): Float32Array {
-  if (typedArrayTag.call(value) !== 'Float32Array') {
-    const hint = Array.isArray(value) ? ': use Float32Array.from(...)' : '';
-    throw new NormError('ERR_TYPE', op, `${name} must be a Float32Array, got ${kindOf(value)}${hint}`);
+const arraysOf = {
+  float32: 'a Float32Array',
+  float64: 'a Float64Array',
+  float16: 'a Float16Array, or a Uint16Array of bits',
+};
+
+/** What may help whoever gave something else than a typed array of floats. */
+function hintFor(value: unknown): string {
+  if (typedArrayTag.call(value) === 'Uint16Array') return ": if these are float16 bits, say dtype: 'float16'";
+  if (!Array.isArray(value)) return '';
+  const isNested = value.some((element) => typeof element === 'object' && element !== null);
+  return isNested ? ': use Float32Array.from(x.flat(Infinity)) and shape' : ': use Float32Array.from(...)';
+}
+
+/** The type of x. */
+export function dtypeOf(op: string, x: unknown, option: unknown): DType {
+  const tag = typedArrayTag.call(x);
+  const dtype = dtypeOfTag(tag);
+  if (option === undefined || option === null) {
+    if (dtype) return dtype;
+    const expected = 'a Float32Array, a Float64Array or a Float16Array';
+    throw new NormError('ERR_TYPE', op, `x must be ${expected}, got ${kindOf(x)}${hintFor(x)}`);
   }
-  checkAttached(op, name, value as Float32Array);
-  return value as Float32Array;
+  if (option !== 'float16') {
+    const why = 'Float32Array and Float64Array say what they are';
+    throw new NormError('ERR_TYPE', op, `dtype may only be 'float16' (${why}), got ${kindOf(option)}`);
+  }
+  if (tag === 'Uint16Array' || dtype === 'float16') return 'float16';
+  throw new NormError('ERR_TYPE', op, `dtype: 'float16' is for a Uint16Array of bits, but x is ${kindOf(x)}`);
 }
 
-function checkLength(op: string, name: string, values: Numbers, length: number, why: () => string): void {
-  if (values.length === length) return;
-  throw new NormError('ERR_SHAPE', op, `${name} has ${values.length} values, expected ${length} (${why()})`);
-}
-
-/** An array that is written: of an exact length, or absent. */
-export function writable(op: string, name: string, value: unknown, length: number, why: () => string) {
-  if (value === undefined || value === null) return undefined;
-  const values = float32Array(op, name, value);
-  checkLength(op, name, values, length, why);
-  return values;
-}
-
-/** Parameters and given statistics: a Float32Array, a Float64Array or plain numbers, of an exact length. */
-export function vector(op: string, name: string, value: unknown, length: number, why: () => string): Numbers {
+/** An array of a type. */
+export function values(op: string, name: string, value: unknown, dtype: DType): Values {
   const tag = typedArrayTag.call(value);
-  let values: Numbers;
-  if (tag === 'Float32Array' || tag === 'Float64Array') {
-    values = value as Numbers;
-    checkAttached(op, name, values);
-  } else if (Array.isArray(value)) {
-    values = Float64Array.from(value as unknown[], (element, i) => {
-      if (typeof element === 'number') return element;
-      throw new NormError('ERR_TYPE', op, `${name}[${i}] must be a number, got ${kindOf(element)}`);
-    });
-  } else {
-    const expected = 'a Float32Array, a Float64Array or an array of numbers';
+  const isRight = dtypeOfTag(tag) === dtype || (dtype === 'float16' && tag === 'Uint16Array');
+  if (!isRight) {
+    throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[dtype]}, as x is, got ${kindOf(value)}`);
+  }
+  checkAttached(op, name, value as Values);
+  return value as Values;
+}
+
+function checkLength(op: string, name: string, length: number, expected: number, why: () => string): void {
+  if (length === expected) return;
+  throw new NormError('ERR_SHAPE', op, `${name} has ${length} values, expected ${expected} (${why()})`);
+}
+
+/** An array like x, or absent. */
+export function optionalValues(
+  op: string,
+  name: string,
+  value: unknown,
+  dtype: DType,
+  length: number,
+  why: () => string,
+): Values | undefined {
+  if (value === undefined || value === null) return undefined;
+  const array = values(op, name, value, dtype);
+  checkLength(op, name, array.length, length, why);
+  return array;
+}
+
+/** An array that receives statistics, or absent. */
+export function optionalStatistics(
+  { op, dtype }: Call,
+  name: string,
+  value: unknown,
+  length: number,
+  why: () => string,
+): Numbers | undefined {
+  if (value === undefined || value === null) return undefined;
+  const wanted = statisticsOf(dtype);
+  if (dtypeOfTag(typedArrayTag.call(value)) !== wanted) {
+    const reason = `statistics of ${dtype} are ${wanted}`;
+    throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[wanted]} (${reason}), got ${kindOf(value)}`);
+  }
+  const array = value as Numbers;
+  checkAttached(op, name, array);
+  checkLength(op, name, array.length, length, why);
+  return array;
+}
+
+/** Parameters and given statistics: an array of floats or of plain numbers, of an exact length. */
+export function vector({ op, dtype }: Call, name: string, value: unknown, length: number, why: () => string): Numbers {
+  const tag = typedArrayTag.call(value);
+  let array: Values;
+  if (dtypeOfTag(tag) || (tag === 'Uint16Array' && dtype === 'float16')) {
+    array = value as Values;
+    checkAttached(op, name, array);
+    checkLength(op, name, array.length, length, why);
+    return tag === 'Uint16Array' ? numbersOfHalves(array as Uint16Array) : (array as Numbers);
+  }
+  if (!Array.isArray(value)) {
+    const expected = 'a Float32Array, a Float64Array, a Float16Array or an array of numbers';
     throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}`);
   }
-  checkLength(op, name, values, length, why);
-  return values;
+  checkLength(op, name, value.length, length, why);
+  return Float64Array.from(value as unknown[], (element, i) => {
+    if (typeof element === 'number') return element;
+    throw new NormError('ERR_TYPE', op, `${name}[${i}] must be a number, got ${kindOf(element)}`);
+  });
 }
 
-export function optionalVector(op: string, name: string, value: unknown, length: number, why: () => string) {
-  return value === undefined || value === null ? undefined : vector(op, name, value, length, why);
+export function optionalVector(call: Call, name: string, value: unknown, length: number, why: () => string) {
+  return value === undefined || value === null ? undefined : vector(call, name, value, length, why);
+}
+
+/** The valid lengths of the items along axis 1, or absent. */
+export function lengthsOf(op: string, value: unknown, shape: readonly number[]): Int32Array | undefined {
+  if (value === undefined || value === null) return undefined;
+  const isTyped = typedArrayTag.call(value) === 'Int32Array';
+  if (!isTyped && !Array.isArray(value)) {
+    throw new NormError('ERR_TYPE', op, `lengths must be an Int32Array or an array of integers, got ${kindOf(value)}`);
+  }
+  const given = value as Int32Array | unknown[];
+  if (isTyped) checkAttached(op, 'lengths', given as Int32Array);
+  if (shape.length < 2) {
+    throw new NormError('ERR_SHAPE', op, `lengths are along axis 1, but shape ${list(shape)} has none`);
+  }
+  const [items, extent] = shape as [number, number];
+  checkLength(op, 'lengths', given.length, items, () => `the extent of axis 0 of shape ${list(shape)}`);
+  for (let i = 0; i < items; ++i) {
+    const length: unknown = given[i];
+    if (typeof length !== 'number') {
+      throw new NormError('ERR_TYPE', op, `lengths[${i}] must be an integer, got ${kindOf(length)}`);
+    }
+    if (Number.isInteger(length) && length >= 0 && length <= extent) continue;
+    const range = `an integer from 0 to ${extent}, the extent of axis 1`;
+    throw new NormError('ERR_RANGE', op, `lengths[${i}] must be ${range}, got ${length}`);
+  }
+  return isTyped ? (given as Int32Array) : Int32Array.from(given as number[]);
 }
 
 /** How many letters must be added, removed or changed to get from a to b (Levenshtein 1966). */
@@ -100,12 +191,30 @@ function editDistance(a: string, b: string): number {
   return row[b.length] as number;
 }
 
-function rejectUnknown(op: string, name: string, names: readonly string[]): never {
-  const distances = names.map((known) => editDistance(name.toLowerCase(), known.toLowerCase()));
+/** What other libraries call these. */
+const otherNames: Record<string, readonly string[]> = {
+  epsilon: ['eps'],
+  scale: ['gamma', 'weight', 'gain'],
+  bias: ['beta', 'offset'],
+  axes: ['axis', 'dim', 'dims', 'normalized_shape', 'normalizedShape'],
+  axis: ['axes', 'dim', 'channel_axis', 'channelAxis'],
+  groups: ['num_groups', 'numGroups'],
+  mean: ['running_mean', 'runningMean'],
+  variance: ['var', 'running_var', 'runningVar', 'runningVariance'],
+  lengths: ['mask'],
+};
+
+function nearestName(name: string, names: readonly string[]): string | undefined {
+  const known = names.find((candidate) => otherNames[candidate]?.includes(name));
+  if (known) return known;
+  const distances = names.map((candidate) => editDistance(name.toLowerCase(), candidate.toLowerCase()));
   const least = Math.min(...distances);
-  const nearest = names[distances.indexOf(least)];
-  const isNear = least <= Math.min(3, name.length / 2);
-  const hint = isNear ? `did you mean '${nearest}'?` : `there are ${names.join(', ')}`;
+  return least <= Math.min(3, name.length / 2) ? names[distances.indexOf(least)] : undefined;
+}
+
+function rejectUnknown(op: string, name: string, names: readonly string[]): never {
+  const nearest = nearestName(name, names);
+  const hint = nearest ? `did you mean '${nearest}'?` : `there are ${names.join(', ')}`;
   throw new NormError('ERR_TYPE', op, `no option '${name}': ${hint}`);
 }
 
@@ -125,17 +234,27 @@ export function optionNames(op: string, value: unknown, names: readonly string[]
 /** What a user gave for the options of all operations. */
 export interface Options {
   readonly shape: unknown;
+  readonly dtype: unknown;
   readonly axes: unknown;
   readonly axis: unknown;
+  readonly groups: unknown;
   readonly scale: unknown;
   readonly bias: unknown;
   readonly epsilon: unknown;
   readonly mean: unknown;
   readonly variance: unknown;
   readonly out: unknown;
+  readonly lengths: unknown;
+  readonly residual: unknown;
+  readonly residualOut: unknown;
   readonly meanOut: unknown;
   readonly varianceOut: unknown;
   readonly invStdOut: unknown;
+  readonly p: unknown;
+  readonly size: unknown;
+  readonly alpha: unknown;
+  readonly beta: unknown;
+  readonly k: unknown;
 }
 
 const noOptions = {} as Options;
@@ -153,33 +272,64 @@ export function options(op: string, value: unknown, names: readonly string[]): O
   const o = (value ?? noOptions) as Options;
   return {
     shape: settled(o.shape),
+    dtype: o.dtype,
     axes: settled(o.axes),
     axis: o.axis,
+    groups: o.groups,
     scale: settled(o.scale),
     bias: settled(o.bias),
     epsilon: o.epsilon,
     mean: settled(o.mean),
     variance: settled(o.variance),
     out: o.out,
+    lengths: settled(o.lengths),
+    residual: o.residual,
+    residualOut: o.residualOut,
     meanOut: o.meanOut,
     varianceOut: o.varianceOut,
     invStdOut: o.invStdOut,
+    p: o.p,
+    size: o.size,
+    alpha: o.alpha,
+    beta: o.beta,
+    k: o.k,
   };
 }
 
-export function epsilon(op: string, value: unknown): number {
-  if (value === undefined || value === null) return 1e-5;
-  if (typeof value !== 'number') {
-    throw new NormError('ERR_TYPE', op, `epsilon must be a number, got ${kindOf(value)}`);
-  }
-  if (!(value >= 0 && value < Infinity)) {
-    throw new NormError('ERR_RANGE', op, `epsilon must be finite and at least 0, got ${value}`);
-  }
-  return value;
+/** A number, or what stands for an absent one. */
+function numberOf(op: string, name: string, value: unknown, absent: number | undefined): number {
+  if (absent !== undefined && (value === undefined || value === null)) return absent;
+  if (typeof value === 'number') return value;
+  throw new NormError('ERR_TYPE', op, `${name} must be a number, got ${kindOf(value)}`);
+}
+
+export function epsilon(op: string, value: unknown, absent: number): number {
+  const number = numberOf(op, 'epsilon', value, absent);
+  if (number >= 0 && number < Infinity) return number;
+  throw new NormError('ERR_RANGE', op, `epsilon must be finite and at least 0, got ${number}`);
+}
+
+export function finite(op: string, name: string, value: unknown, absent: number): number {
+  const number = numberOf(op, name, value, absent);
+  if (Number.isFinite(number)) return number;
+  throw new NormError('ERR_RANGE', op, `${name} must be finite, got ${number}`);
+}
+
+export function positiveInteger(op: string, name: string, value: unknown): number {
+  const number = numberOf(op, name, value, undefined);
+  if (Number.isInteger(number) && number > 0) return number;
+  throw new NormError('ERR_RANGE', op, `${name} must be an integer and at least 1, got ${number}`);
+}
+
+/** The p of a norm. */
+export function orderOfNorm(op: string, value: unknown): number {
+  const p = numberOf(op, 'p', value, 2);
+  if (p === 1 || p === 2 || p === Infinity) return p;
+  throw new NormError('ERR_RANGE', op, `p must be 1, 2 or Infinity, got ${p}`);
 }
 
 /** The extents of x: those given, or [x.length]. */
-export function shapeOf(op: string, value: unknown, x: Float32Array): readonly number[] {
+export function shapeOf(op: string, value: unknown, x: Values): readonly number[] {
   if (value === undefined || value === null) return [x.length];
   if (!Array.isArray(value)) {
     throw new NormError('ERR_TYPE', op, `shape must be an array of integers, got ${kindOf(value)}`);
@@ -240,6 +390,12 @@ export function axesOf(op: string, value: unknown, shape: readonly number[]): nu
     axes.push(axis);
   }
   return axes;
+}
+
+/** Whether axes are the last ones of a rank in ascending order. */
+export function areLast(axes: readonly number[], rank: number): boolean {
+  for (let i = 0; i < axes.length; ++i) if (axes[i] !== rank - axes.length + i) return false;
+  return true;
 }
 
 /** How many values share statistics. None is an error: there is no mean of nothing. */

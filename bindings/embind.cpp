@@ -14,46 +14,105 @@ namespace {
 
 using simdnorm::Arguments;
 
-constexpr std::size_t kMaxRank = 16;
-
 /// The arguments of a call, as bindings/call.ts writes them. All pointers are addresses in the module's
 /// memory, 0 where absent.
 struct Call {
   double epsilon;
-  const float* x;
-  float* y;
-  const float* scale;
-  const float* bias;
-  const float* mean;
-  const float* variance;
-  float* mean_out;
-  float* variance_out;
-  float* inv_std_out;
+  double p;
+  double alpha;
+  double beta;
+  double k;
+  const void* x;
+  void* y;
+  const void* residual;
+  void* residual_out;
+  const void* scale;
+  const void* bias;
+  const void* mean;
+  const void* variance;
+  const std::int32_t* lengths;
+  void* mean_out;
+  void* variance_out;
+  void* inv_std_out;
+  void* scratch;
+  /// How much there is of it, and then how much there must be. kOnlyMeasure: that is all that is asked.
+  std::size_t scratch_bytes;
+  std::size_t dtype;
+  std::size_t groups;
+  std::size_t size;
   std::size_t rank;
   std::size_t axis_count;
-  std::size_t shape[kMaxRank];
-  std::size_t axes[kMaxRank];
+  std::size_t shape[simdnorm::kMaxRank];
+  std::size_t axes[simdnorm::kMaxRank];
 };
-static_assert(sizeof(Call) == 8 + 4 * (11 + 2 * kMaxRank) + 4, "bindings/call.ts knows this layout");
+static_assert(sizeof(Call) == 5 * 8 + 4 * (19 + 2 * simdnorm::kMaxRank) + 4, "bindings/call.ts knows this layout");
+
+enum DType : std::size_t { kFloat32, kFloat64, kFloat16 };
+
+constexpr std::size_t kOnlyMeasure = ~std::size_t{0};
+/// Besides the core's statuses.
+constexpr unsigned kMoreScratch = 100;
+
+template <class T>
+Arguments<T> arguments_of(const Call& call) {
+  using Parameter = typename Arguments<T>::Parameter;
+  const auto in = [](const void* address) { return static_cast<const Parameter*>(address); };
+  const auto out = [](void* address) { return static_cast<Parameter*>(address); };
+  return {
+      .shape = {call.shape, call.rank},
+      .axes = {call.axes, call.axis_count},
+      .x = static_cast<const T*>(call.x),
+      .y = static_cast<T*>(call.y),
+      .residual = static_cast<const T*>(call.residual),
+      .residual_out = static_cast<T*>(call.residual_out),
+      .scale = in(call.scale),
+      .bias = in(call.bias),
+      .mean = in(call.mean),
+      .variance = in(call.variance),
+      .lengths = call.lengths,
+      .epsilon = call.epsilon,
+      .groups = call.groups,
+      .p = call.p,
+      .size = call.size,
+      .alpha = call.alpha,
+      .beta = call.beta,
+      .k = call.k,
+      .mean_out = out(call.mean_out),
+      .variance_out = out(call.variance_out),
+      .inv_std_out = out(call.inv_std_out),
+      .scratch = call.scratch,
+  };
+}
+
+/// Runs where there is scratch enough, and says how much that is.
+template <class Scratch, class Run>
+unsigned run_in_scratch(Call& call, Scratch scratch, Run run) {
+  const std::size_t given = call.scratch_bytes;
+  call.scratch_bytes = scratch();
+  if (given == kOnlyMeasure || given < call.scratch_bytes) return kMoreScratch;
+  return static_cast<unsigned>(run());
+}
+
+template <class T>
+unsigned run_on(Call& call, const simdnorm::Kernel<T>& kernel) {
+  const Arguments<T> arguments = arguments_of<T>(call);
+  return run_in_scratch(
+      call, [&] { return kernel.scratch(arguments); }, [&] { return kernel.run(arguments); });
+}
+
+unsigned run_operation(Call& call, const simdnorm::Operation& operation) {
+  if (call.dtype == kFloat32) return run_on(call, operation.on_floats);
+  if (call.dtype == kFloat64) return run_on(call, operation.on_doubles);
+  const Arguments<simdnorm::Half> arguments = arguments_of<simdnorm::Half>(call);
+  const simdnorm::Kernel<float>& kernel = operation.on_floats;
+  return run_in_scratch(
+      call, [&] { return simdnorm::scratch_on_halves(kernel.scratch, arguments); },
+      [&] { return simdnorm::run_on_halves(kernel.run, arguments); });
+}
 
 template <std::size_t kOperation>
 unsigned run(std::uintptr_t address) {
-  const Call& call = *reinterpret_cast<const Call*>(address);
-  const Arguments arguments = {
-      .shape = {call.shape, call.rank},
-      .axes = {call.axes, call.axis_count},
-      .x = call.x,
-      .y = call.y,
-      .scale = call.scale,
-      .bias = call.bias,
-      .mean = call.mean,
-      .variance = call.variance,
-      .epsilon = call.epsilon,
-      .mean_out = call.mean_out,
-      .variance_out = call.variance_out,
-      .inv_std_out = call.inv_std_out,
-  };
-  return static_cast<unsigned>(simdnorm::kOperations[kOperation].run(arguments));
+  return run_operation(*reinterpret_cast<Call*>(address), simdnorm::kOperations[kOperation]);
 }
 
 template <std::size_t... kIndex>

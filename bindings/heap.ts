@@ -1,26 +1,25 @@
 // The module's memory: the only file that reads and writes it, and the only one that knows that it can grow.
 
+import { bytesOf, type DType, halvesLike, type Values } from './dtype.js';
 import { NormError } from './errors.js';
 
-/** What embind exports: addresses in, an address or a status out. */
+/** What embind exports: an address in, a status or an address out. The operations are there by their names. */
+export type Kernel = (call: number) => number;
 export interface Kernels {
-  readonly layerNorm: (call: number) => number;
-  readonly batchNorm: (call: number) => number;
-  readonly batchNormTraining: (call: number) => number;
-  readonly moments: (call: number) => number;
+  readonly [operation: string]: Kernel;
   readonly allocate: (bytes: number) => number;
-  readonly release: (address: number) => void;
+  readonly release: (address: number) => number;
 }
 
-const { set } = Float32Array.prototype;
+const { set } = Object.getPrototypeOf(Uint8Array.prototype) as { set: (values: ArrayLike<number>) => void };
 
 /** Misaligned data costs the kernels 10 to 30% in cache. */
 const alignment = 64;
 /** What an address can reach; the last page is left out, so that no end of a range wraps to 0. */
 const addressable = 2 ** 32 - 65536;
 
-export function alignedBytes(length: number): number {
-  return Math.ceil((4 * length) / alignment) * alignment;
+export function aligned(bytes: number): number {
+  return Math.ceil(bytes / alignment) * alignment;
 }
 
 function mebibytes(bytes: number): string {
@@ -28,20 +27,21 @@ function mebibytes(bytes: number): string {
 }
 
 /** A new array for a result, if the engine has room for one. */
-export function resultArray(op: string, length: number, make = () => new Float32Array(length)): Float32Array {
+export function resultArray<A>(op: string, bytes: number, make: () => A): A {
   try {
     return make();
   } catch (cause) {
-    const bytes = mebibytes(4 * length);
-    throw new NormError('ERR_MEMORY', op, `the engine has no room for a result of ${bytes}: pass out`, { cause });
+    const room = mebibytes(bytes);
+    throw new NormError('ERR_MEMORY', op, `the engine has no room for a result of ${room}: pass out`, { cause });
   }
 }
 
 export class Heap {
   // Views die when the memory grows. Their length says so, and costs far less to ask for than `memory.buffer`.
   #float32 = new Float32Array(0);
-  #uint32 = new Uint32Array(0);
   #float64 = new Float64Array(0);
+  #uint32 = new Uint32Array(0);
+  #uint16 = new Uint16Array(0);
   /** Scratch of the calls, which only grows; so usually nothing is allocated. */
   #workspace = 0;
   #capacity = 0;
@@ -67,35 +67,26 @@ export class Heap {
   /** Makes every later call an error, and lets go of the memory. */
   end(why: 'disposed' | 'trapped'): void {
     this.#end = why;
-    this.#float32 = new Float32Array(0);
-    this.#uint32 = new Uint32Array(0);
-    this.#float64 = new Float64Array(0);
+    this.#view(new ArrayBuffer(0));
     this.#ended();
   }
 
-  /** The address of `bytes` bytes that stay the caller's until the next reserve. put() and skip() fill them. */
+  /** The address of `bytes` bytes that stay the caller's until the next reserve. skip() divides them. */
   reserve(op: string, bytes: number): number {
     if (this.#end === 'disposed') throw new NormError('ERR_FREED', op, 'this instance has been disposed of');
     if (this.#end === 'trapped') {
       throw new NormError('ERR_STATE', op, 'an earlier call trapped, so this instance is unusable: load a new one');
     }
     if (bytes > this.#capacity) this.#grow(op, bytes);
-    if (this.#float32.length === 0) this.#refresh();
+    if (this.#float32.length === 0) this.#view(this.#memory.buffer);
     this.#next = this.#workspace;
     return this.#workspace;
   }
 
-  /** Passes over some of the reserved bytes; returns their address. */
+  /** The address of the next of the reserved bytes, and passes over them and what aligns those that follow. */
   skip(bytes: number): number {
     const address = this.#next;
-    this.#next += bytes;
-    return address;
-  }
-
-  /** Copies values into the reserved bytes, as float32; returns their address. */
-  put(values: Float32Array | Float64Array): number {
-    const address = this.skip(alignedBytes(values.length));
-    this.#float32.set(values, address >>> 2);
+    this.#next += aligned(bytes);
     return address;
   }
 
@@ -107,7 +98,7 @@ export class Heap {
     this.#capacity = 0;
     if (bytes <= addressable) {
       // Some more than asked for, so that calls of slowly growing sizes don't allocate each time.
-      const ample = Math.min(Math.max(bytes, Math.ceil((1.25 * before) / alignment) * alignment), addressable);
+      const ample = Math.min(Math.max(bytes, aligned(1.25 * before)), addressable);
       for (const size of ample > bytes ? [ample, bytes] : [bytes]) {
         this.#workspace = allocate(size) >>> 0;
         if (this.#workspace) {
@@ -123,32 +114,62 @@ export class Heap {
     );
   }
 
-  #refresh(): void {
-    const { buffer } = this.#memory;
+  #view(buffer: ArrayBuffer): void {
     this.#float32 = new Float32Array(buffer);
-    this.#uint32 = new Uint32Array(buffer);
     this.#float64 = new Float64Array(buffer);
+    this.#uint32 = new Uint32Array(buffer);
+    this.#uint16 = new Uint16Array(buffer);
   }
 
   writeWord(address: number, value: number): void {
     this.#uint32[address >>> 2] = value;
   }
 
+  readWord(address: number): number {
+    return this.#uint32[address >>> 2] as number;
+  }
+
   writeDouble(address: number, value: number): void {
     this.#float64[address >>> 3] = value;
   }
 
-  copyOut(address: number, values: Float32Array): void {
-    // Not values.set(), which a subclass may have replaced.
-    set.call(values, this.#float32.subarray(address >>> 2, (address >>> 2) + values.length));
+  /** Copies values in, converted to a type where it isn't theirs. */
+  copyIn(address: number, values: Values, dtype: DType): void {
+    if (dtype === 'float32') {
+      this.#float32.set(values, address >>> 2);
+    } else if (dtype === 'float64') {
+      this.#float64.set(values, address >>> 3);
+    } else {
+      this.#uint16.set(new Uint16Array(values.buffer, values.byteOffset, values.length), address >>> 1);
+    }
   }
 
-  copy(op: string, address: number, length: number): Float32Array {
-    return resultArray(op, length, () => this.#float32.slice(address >>> 2, (address >>> 2) + length));
+  copyWordsIn(address: number, words: ArrayLike<number>): void {
+    this.#uint32.set(words, address >>> 2);
+  }
+
+  #values(address: number, length: number, dtype: DType): Values {
+    const view = dtype === 'float32' ? this.#float32 : dtype === 'float64' ? this.#float64 : this.#uint16;
+    const first = address / bytesOf(dtype);
+    return view.subarray(first, first + length);
+  }
+
+  copyOut(address: number, values: Values, dtype: DType): void {
+    const target = dtype === 'float16' ? new Uint16Array(values.buffer, values.byteOffset, values.length) : values;
+    // Not target.set(), which a subclass may have replaced.
+    set.call(target, this.#values(address, values.length, dtype));
+  }
+
+  /** A new array of the same class as another, with what is at an address. */
+  copy(op: string, address: number, like: Values, dtype: DType): Values {
+    return resultArray(op, like.length * bytesOf(dtype), () => {
+      const values = this.#values(address, like.length, dtype).slice();
+      return dtype === 'float16' ? halvesLike(like, values as Uint16Array) : values;
+    });
   }
 
   /** Runs a kernel on the block at an address. No checked call traps; if one did, what it left can't be trusted. */
-  run(op: string, kernel: (call: number) => number, address: number): number {
+  run(op: string, kernel: Kernel, address: number): number {
     try {
       return kernel(address);
     } catch (cause) {

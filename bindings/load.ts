@@ -4,8 +4,8 @@ import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
 import { kindOf } from './check.js';
 import { NormError } from './errors.js';
 import { Heap } from './heap.js';
-import * as operations from './operations.js';
-import type { LoadOptions, Simdnorm } from './types.js';
+import { operations } from './operations.js';
+import type { LoadOptions, Operations, Simdnorm } from './types.js';
 
 declare const SIMDNORM_VERSION: string;
 
@@ -127,11 +127,11 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
     throw new NormError('ERR_LOAD', 'load', `the WebAssembly module can't be loaded: ${messageOf(cause)}`, { cause });
   }
   const heap = new Heap(glue, memory, limit, ended);
-  return Object.freeze<Simdnorm>({
-    layerNorm: (x, o) => operations.layerNorm(heap, x, o),
-    batchNorm: (x, o) => operations.batchNorm(heap, x, o),
-    batchNormTraining: (x, o) => operations.batchNormTraining(heap, x, o),
-    moments: (x, o) => operations.moments(heap, x, o),
+  const bound = Object.entries(operations).map(([name, run]) => {
+    return [name, (x: unknown, options?: unknown) => run(heap, x, options)] as const;
+  });
+  return Object.freeze({
+    ...(Object.fromEntries(bound) as unknown as Operations),
     get memory() {
       return { capacity: heap.bytes, limit: heap.limit };
     },

@@ -1,50 +1,71 @@
 #include "affine.h"
 
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "simd.h"
 
 namespace simdnorm {
 namespace {
 
-constexpr std::size_t kLanes = f32x4::kLanes;
-/// |low| * inv_std up to which the mean's low part is not subtracted: it would move y by less than a float's
-/// own rounding does at 1, and no error can be measured.
-constexpr double kVisibleLow = 1e-7;
-/// Factors outside of these leave floats too little room: products could overflow or lose bits as subnormals.
-constexpr double kSmallFactor = 1e-30, kLargeFactor = 1e30;
-
+template <class T>
+constexpr std::size_t kLanes = Vector<T>::kLanes;
+/// |low| * inv_std up to which the mean's low part is not subtracted (1e-7 for floats): it would move y by less
+/// than the rounding of y does at 1, and no error can be measured.
+template <class T>
+constexpr double kVisibleLow = 0.84 * std::numeric_limits<T>::epsilon();
+/// Factors outside of these leave too little room: products could overflow or lose bits as subnormals.
+template <class T>
+constexpr double kLargeFactor = std::is_same_v<T, float> ? 1e30 : 1e290;
 /// Beyond it x - mean may overflow. (A mean that was given; where the mean is the group's own, so large a
 /// difference makes inv_std small.)
-constexpr double kLargeMean = 1e30;
+template <class T>
+constexpr double kLargeMean = kLargeFactor<T>;
+
+/// Whether there are kernels that do not subtract a low part of 0. They give the same bits; of doubles there are
+/// too few to pay for their size.
+template <class T>
+constexpr bool kSkipsNoLow = std::is_same_v<T, float>;
 
 /// False for NaN, which floats carry as well as doubles do.
+template <class T>
 bool needs_wide(double factor) {
   const double size = std::fabs(factor);
-  return size < kSmallFactor || size > kLargeFactor;
+  return size < 1 / kLargeFactor<T> || size > kLargeFactor<T>;
 }
 
-float visible_low(Statistic statistic, float mean) {
-  const double low = statistic.mean - mean;
-  return std::fabs(low) * statistic.inv_std > kVisibleLow ? static_cast<float>(low) : 0;
+template <class T>
+bool needs_wide(const Statistic& statistic) {
+  return statistic.unit != 1 || needs_wide<T>(statistic.inv_std);
 }
 
-float apply_wide(float x, Statistic statistic, float scale, float bias) {
-  return static_cast<float>((x - statistic.mean) * statistic.inv_std * scale + bias);
+template <class T>
+T visible_low(const Statistic& statistic, T mean) {
+  const double low = (statistic.mean - mean) + statistic.low;
+  return std::fabs(low) * statistic.inv_std > kVisibleLow<T> ? static_cast<T>(low) : 0;
 }
 
-template <bool kLow, bool kScale, bool kBias>
-void apply_row(Statistic statistic, float mean_value, float low_value, const float* scale, const float* bias,
-               const float* x, float* y, std::size_t count) {
-  const f32x4 mean = f32x4::splat(mean_value), low = f32x4::splat(low_value);
-  const f32x4 inv_std = f32x4::splat(static_cast<float>(statistic.inv_std));
-  const auto normalize = [&](f32x4 values) {
-    f32x4 d = values - mean;
+template <class T>
+SIMDNORM_ONCE T apply_wide(T x, const Statistic& statistic, T scale, T bias) {
+  const double d = (x * (1 / statistic.unit) - statistic.mean) - statistic.low;
+  return static_cast<T>(d * statistic.inv_std * scale + bias);
+}
+
+template <bool kLow, bool kScale, bool kBias, class T>
+SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_value, const T* scale, const T* bias, const T* x,
+               T* y, std::size_t count) {
+  using V = Vector<T>;
+  constexpr std::size_t kVector = kLanes<T>;
+  const V mean = V::splat(mean_value), low = V::splat(low_value);
+  const V inv_std = V::splat(static_cast<T>(statistic.inv_std));
+  const auto normalize = [&](V values) {
+    V d = values - mean;
     if (kLow) d = d - low;
     return d * inv_std;
   };
   const auto apply = [&](std::size_t i) {
-    f32x4 result = normalize(load(x + i));
+    V result = normalize(load(x + i));
     if (kScale) result = result * load(scale + i);
     if (kBias) result = result + load(bias + i);
     store(y + i, result);
@@ -56,18 +77,18 @@ void apply_row(Statistic statistic, float mean_value, float low_value, const flo
     if (kBias) bias += by;
     count -= by;
   };
-  while (count >= 2 * kLanes) {
+  while (count >= 2 * kVector) {
     apply(0);
-    apply(kLanes);
-    advance(2 * kLanes);
+    apply(kVector);
+    advance(2 * kVector);
   }
-  if (count >= kLanes) {
+  if (count >= kVector) {
     apply(0);
-    advance(kLanes);
+    advance(kVector);
   }
   if (count > 0) {
-    const auto rest = [&](const float* p) { return load_partial(p, count, f32x4::splat(0)); };
-    f32x4 result = normalize(rest(x));
+    const auto rest = [&](const T* p) { return load_partial(p, count, V::splat(0)); };
+    V result = normalize(rest(x));
     if (kScale) result = result * rest(scale);
     if (kBias) result = result + rest(bias);
     store_partial(y, count, result);
@@ -76,65 +97,89 @@ void apply_row(Statistic statistic, float mean_value, float low_value, const flo
 
 }  // namespace
 
-Statistic statistic_of(double mean, double variance, double epsilon) {
-  return {mean, 1 / std::sqrt(variance + epsilon)};
+Statistic statistic_of(const Moments& moments, double epsilon) {
+  const double unit = moments.unit;
+  const double in_units = epsilon / unit / unit;
+  // An epsilon that overflows in these units leaves nothing of the variance.
+  const double inv_std = in_units <= std::numeric_limits<double>::max()
+                             ? 1 / std::sqrt(moments.variance() + in_units)
+                             : 1 / std::sqrt(epsilon) * unit;
+  return {moments.mean, moments.low, inv_std, unit};
 }
 
-Run::Run(Statistic statistic, float scale, float bias)
+Statistic given_statistic(double mean, double variance, double epsilon) {
+  // In quarters x - mean can't overflow.
+  const double unit = std::fabs(mean) > kLargeMean<double> ? 4 : 1;
+  return {mean / unit, 0, 1 / std::sqrt(variance + epsilon) * unit, unit};
+}
+
+Statistic norm_statistic(const Moments& moments, Norm norm, double epsilon) {
+  const double size = norm == Norm::kSquared ? std::sqrt(moments.m2) : moments.m2;
+  const double least = epsilon / moments.unit;
+  // Negated, so that NaN stays NaN.
+  const double divisor = !(size <= least) ? size : least;
+  return {0, 0, size == 0 ? 0 : 1 / divisor, moments.unit};
+}
+
+template <class T>
+Run<T>::Run(const Statistic& statistic, T scale, T bias)
     : statistic(statistic),
       scale(scale),
       bias(bias),
-      mean(static_cast<float>(statistic.mean)),
+      mean(static_cast<T>(statistic.mean)),
       low(visible_low(statistic, mean)),
-      factor(static_cast<float>(statistic.inv_std * scale)),
-      wide(needs_wide(statistic.inv_std) || (scale != 0 && needs_wide(statistic.inv_std * scale)) ||
-           std::fabs(statistic.mean) > kLargeMean) {}
+      factor(static_cast<T>(statistic.inv_std * scale)),
+      wide(needs_wide<T>(statistic) || (scale != 0 && needs_wide<T>(statistic.inv_std * scale)) ||
+           std::fabs(statistic.mean) > kLargeMean<T>) {}
 
-void apply_run(const Run& run, const float* x, float* y, std::size_t count) {
+template <class T>
+SIMDNORM_ONCE void apply_run(const Run<T>& run, const T* x, T* y, std::size_t count) {
+  using V = Vector<T>;
+  constexpr std::size_t kVector = kLanes<T>;
   if (run.wide) {
     for (std::size_t i = 0; i < count; ++i) y[i] = apply_wide(x[i], run.statistic, run.scale, run.bias);
     return;
   }
-  const f32x4 mean = f32x4::splat(run.mean), low = f32x4::splat(run.low);
-  const f32x4 factor = f32x4::splat(run.factor), bias = f32x4::splat(run.bias);
-  const auto apply = [&](f32x4 values) { return ((values - mean) - low) * factor + bias; };
-  while (count >= 4 * kLanes) {
+  const V mean = V::splat(run.mean), low = V::splat(run.low);
+  const V factor = V::splat(run.factor), bias = V::splat(run.bias);
+  const auto apply = [&](V values) { return ((values - mean) - low) * factor + bias; };
+  while (count >= 4 * kVector) {
     store(y, apply(load(x)));
-    store(y + kLanes, apply(load(x + kLanes)));
-    store(y + 2 * kLanes, apply(load(x + 2 * kLanes)));
-    store(y + 3 * kLanes, apply(load(x + 3 * kLanes)));
-    x += 4 * kLanes;
-    y += 4 * kLanes;
-    count -= 4 * kLanes;
+    store(y + kVector, apply(load(x + kVector)));
+    store(y + 2 * kVector, apply(load(x + 2 * kVector)));
+    store(y + 3 * kVector, apply(load(x + 3 * kVector)));
+    x += 4 * kVector;
+    y += 4 * kVector;
+    count -= 4 * kVector;
   }
-  for (; count >= kLanes; x += kLanes, y += kLanes, count -= kLanes) store(y, apply(load(x)));
+  for (; count >= kVector; x += kVector, y += kVector, count -= kVector) store(y, apply(load(x)));
   if (count > 0) store_partial(y, count, apply(load_partial(x, count, mean)));
 }
 
-void apply_row(Statistic statistic, const float* scale, const float* bias, const float* x, float* y,
-               std::size_t count) {
-  if (needs_wide(statistic.inv_std)) {
+template <class T>
+void apply_row(const Statistic& statistic, const T* scale, const T* bias, const T* x, T* y, std::size_t count) {
+  if (needs_wide<T>(statistic)) {
     for (std::size_t i = 0; i < count; ++i) {
-      y[i] = apply_wide(x[i], statistic, scale ? scale[i] : 1, bias ? bias[i] : kNoBias);
+      y[i] = apply_wide(x[i], statistic, scale ? scale[i] : 1, bias ? bias[i] : kNoBias<T>);
     }
     return;
   }
-  const float mean = static_cast<float>(statistic.mean);
-  const float low = visible_low(statistic, mean);
+  const T mean = static_cast<T>(statistic.mean);
+  const T low = visible_low(statistic, mean);
   const auto apply = [&]<bool kLow>() {
     if (scale && bias) return apply_row<kLow, true, true>(statistic, mean, low, scale, bias, x, y, count);
     if (scale) return apply_row<kLow, true, false>(statistic, mean, low, scale, bias, x, y, count);
     if (bias) return apply_row<kLow, false, true>(statistic, mean, low, scale, bias, x, y, count);
     return apply_row<kLow, false, false>(statistic, mean, low, scale, bias, x, y, count);
   };
-  if (low != 0) {
-    apply.template operator()<true>();
-  } else {
-    apply.template operator()<false>();
+  if constexpr (kSkipsNoLow<T>) {
+    if (low == 0) return apply.template operator()<false>();
   }
+  apply.template operator()<true>();
 }
 
-void Columns::set(std::size_t column, const Run& run) {
+template <class T>
+void Columns<T>::set(std::size_t column, const Run<T>& run) {
   runs_[column] = run;
   mean_[column] = run.mean;
   low_[column] = run.low;
@@ -144,48 +189,90 @@ void Columns::set(std::size_t column, const Run& run) {
   any_wide_ = any_wide_ || run.wide;
 }
 
-void Columns::apply(const float* x, float* y, std::size_t rows, std::size_t columns,
-                    std::size_t stride) const {
+template <class T>
+void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride) const {
+  apply_all<false>(x, y, rows, columns, stride, nullptr, nullptr);
+}
+
+template <class T>
+void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride,
+                       const T* row_scale, const T* row_bias) const {
+  apply_all<true>(x, y, rows, columns, stride, row_scale, row_bias);
+}
+
+template <class T>
+template <bool kPerRow>
+SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride,
+                           const T* row_scale, const T* row_bias) const {
+  using V = Vector<T>;
+  const auto scale_of = [&](std::size_t row) { return kPerRow && row_scale ? row_scale[row] : 1; };
+  const auto bias_of = [&](std::size_t row) { return kPerRow && row_bias ? row_bias[row] : kNoBias<T>; };
   if (any_wide_) {
     for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t c = 0; c < columns; ++c)
-        apply_run(runs_[c], x + r * stride + c, y + r * stride + c, 1);
+      for (std::size_t c = 0; c < columns; ++c) {
+        const std::size_t e = r * stride + c;
+        const Run<T>& run = runs_[c];
+        if (!kPerRow) {
+          apply_run(run, x + e, y + e, 1);
+        } else if (run.wide) {
+          y[e] = apply_wide(x[e], run.statistic, scale_of(r), bias_of(r));
+        } else {
+          y[e] = ((x[e] - run.mean) - run.low) * run.factor * scale_of(r) + bias_of(r);
+        }
+      }
     }
     return;
   }
+  std::size_t row = 0;
   const auto apply_rows = [&]<bool kLow, std::size_t kRows>() {
     const auto apply_at = [&](std::size_t c, auto load_at, auto store_at) {
-      const f32x4 mean = load_at(mean_ + c), factor = load_at(factor_ + c), bias = load_at(bias_ + c);
-      const f32x4 low = kLow ? load_at(low_ + c) : f32x4::splat(0);
+      const V mean = load_at(mean_ + c), factor = load_at(factor_ + c), bias = load_at(bias_ + c);
+      const V low = kLow ? load_at(low_ + c) : V::splat(0);
       for (std::size_t r = 0; r < kRows; ++r) {
-        f32x4 d = load_at(x + r * stride + c) - mean;
+        V d = load_at(x + r * stride + c) - mean;
         if (kLow) d = d - low;
-        store_at(y + r * stride + c, d * factor + bias);
+        d = d * factor;
+        if (kPerRow) {
+          d = d * V::splat(scale_of(row + r)) + V::splat(bias_of(row + r));
+        } else {
+          d = d + bias;
+        }
+        store_at(y + r * stride + c, d);
       }
     };
     std::size_t c = 0;
-    for (; c + kLanes <= columns; c += kLanes) {
+    for (; c + kLanes<T> <= columns; c += kLanes<T>) {
       apply_at(
-          c, [](const float* p) { return load(p); }, [](float* p, f32x4 v) { store(p, v); });
+          c, [](const T* p) { return load(p); }, [](T* p, V v) { store(p, v); });
     }
     if (const std::size_t left = columns - c) {
       apply_at(
-          c, [left](const float* p) { return load_partial(p, left, f32x4::splat(0)); },
-          [left](float* p, f32x4 v) { store_partial(p, left, v); });
+          c, [left](const T* p) { return load_partial(p, left, V::splat(0)); },
+          [left](T* p, V v) { store_partial(p, left, v); });
     }
     x += kRows * stride;
     y += kRows * stride;
-    rows -= kRows;
+    row += kRows;
   };
-  const auto apply_all = [&]<bool kLow>() {
-    while (rows >= 2) apply_rows.template operator()<kLow, 2>();
-    if (rows == 1) apply_rows.template operator()<kLow, 1>();
+  const auto apply_low = [&]<bool kLow>() {
+    if (!kPerRow) {
+      while (row + 2 <= rows) apply_rows.template operator()<kLow, 2>();
+    }
+    while (row < rows) apply_rows.template operator()<kLow, 1>();
   };
-  if (any_low_) {
-    apply_all.template operator()<true>();
-  } else {
-    apply_all.template operator()<false>();
+  if constexpr (kSkipsNoLow<T>) {
+    if (!any_low_) return apply_low.template operator()<false>();
   }
+  apply_low.template operator()<true>();
 }
+
+#define SIMDNORM_INSTANTIATE(T)                                                                  \
+  template struct Run<T>;                                                                        \
+  template void apply_run(const Run<T>&, const T*, T*, std::size_t);                             \
+  template void apply_row(const Statistic&, const T*, const T*, const T*, T*, std::size_t);      \
+  template class Columns<T>;
+SIMDNORM_INSTANTIATE(float)
+SIMDNORM_INSTANTIATE(double)
+#undef SIMDNORM_INSTANTIATE
 
 }  // namespace simdnorm

@@ -7,55 +7,82 @@
 
 namespace simdnorm {
 
-/// What a group is normalized by. In double: the mean is used as two floats, because a mean rounded to one
-/// float is off by up to half of a unit in the last place of x, which is a large part of a deviation where
-/// mean / deviation is large. (For the same reason the mean is never folded into the bias.)
+/// What a group is normalized by: ((x / unit - mean) - low) * inv_std.
+///
+/// The mean is more precise than x, because a mean rounded to x's type is off by up to half of a unit in the
+/// last place of x, which is a large part of a deviation where mean / deviation is large. (For the same reason
+/// the mean is never folded into the bias.) For unit see Moments.
 struct Statistic {
-  double mean;
+  double mean, low;
   double inv_std;
+  double unit;
 };
 
 /// 1 / sqrt(variance + epsilon), with the mean.
-Statistic statistic_of(double mean, double variance, double epsilon);
+Statistic statistic_of(const Moments& moments, double epsilon);
+
+/// The same for statistics that are given.
+Statistic given_statistic(double mean, double variance, double epsilon);
+
+enum class Norm {
+  /// m2 is the norm.
+  kPlain,
+  /// m2 is its square.
+  kSquared,
+};
+
+/// 1 / max(norm, epsilon), and 0 where the norm is 0, so that zeros stay zeros.
+Statistic norm_statistic(const Moments& moments, Norm norm, double epsilon);
 
 /// The absent bias. Adding -0 changes nothing, adding +0 would change -0.
-inline constexpr float kNoBias = -0.0f;
+template <class T>
+inline constexpr T kNoBias = T{-0.0};
 
 /// Values with one mean, inv_std, scale and bias, made ready for apply_run.
+template <class T>
 struct Run {
   Run() = default;
-  Run(Statistic statistic, float scale, float bias);
+  Run(const Statistic& statistic, T scale, T bias);
 
   Statistic statistic;
-  float scale, bias;
-  /// statistic.mean = mean + low; low is 0 where dropping it can't be seen in y.
-  float mean, low;
+  T scale, bias;
+  /// statistic.mean + statistic.low = mean + low; low is 0 where dropping it can't be seen in y.
+  T mean, low;
   /// inv_std * scale, rounded once.
-  float factor;
-  /// Whether floats would over- or underflow on the way: y is then computed in double.
+  T factor;
+  /// Whether something would over- or underflow on the way: y is then computed in double, in units of unit.
   bool wide;
 };
 
 /// y may be x here and below; otherwise they do not overlap.
-void apply_run(const Run& run, const float* x, float* y, std::size_t count);
+template <class T>
+void apply_run(const Run<T>& run, const T* x, T* y, std::size_t count);
 
 /// One mean and inv_std; scale and bias (or null) for each value.
-void apply_row(Statistic statistic, const float* scale, const float* bias, const float* x, float* y,
-               std::size_t count);
+template <class T>
+void apply_row(const Statistic& statistic, const T* scale, const T* bias, const T* x, T* y, std::size_t count);
 
 /// Neighbouring columns, each with its own mean, inv_std, scale and bias.
+template <class T>
 class Columns {
  public:
-  void set(std::size_t column, const Run& run);
+  void set(std::size_t column, const Run<T>& run);
   /// Rows of the first `columns` columns; a row starts `stride` after the one before.
-  void apply(const float* x, float* y, std::size_t rows, std::size_t columns, std::size_t stride) const;
+  void apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride) const;
+  /// The same, where each row has a scale and bias (or null) of its own, after the columns'.
+  void apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride, const T* row_scale,
+             const T* row_bias) const;
 
  private:
-  Run runs_[kTile];
-  alignas(16) float mean_[kTile];
-  alignas(16) float low_[kTile];
-  alignas(16) float factor_[kTile];
-  alignas(16) float bias_[kTile];
+  template <bool kPerRow>
+  void apply_all(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride,
+                 const T* row_scale, const T* row_bias) const;
+
+  Run<T> runs_[kTile<T>];
+  alignas(16) T mean_[kTile<T>];
+  alignas(16) T low_[kTile<T>];
+  alignas(16) T factor_[kTile<T>];
+  alignas(16) T bias_[kTile<T>];
   bool any_low_ = false;
   bool any_wide_ = false;
 };

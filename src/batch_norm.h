@@ -1,6 +1,6 @@
 #pragma once
 
-#include "normalize.h"
+#include "over_axes.h"
 
 namespace simdnorm {
 
@@ -11,7 +11,7 @@ namespace simdnorm {
 /// Shapes: x and y `shape`; axes: the channel axis alone; mean, variance, scale and bias (the last two or
 /// null) one value for each channel. epsilon is in units of x squared.
 /// Aliasing: y may be x. Errors: none.
-/// Accuracy: 6e-7 * max(1, |y|) before bias, for the mean and variance as they are in float32.
+/// Accuracy: 5 machine epsilons * max(1, |y|) before bias, for the mean and variance as they are given.
 /// Cost: one sweep. Edge cases: variance + epsilon of 0 or less gives infinities and NaN.
 /// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 2. ONNX and WebNN batchNormalization.
 ///
@@ -20,8 +20,9 @@ namespace simdnorm {
 ///   float y[4];
 ///   batch_norm({.shape = shape, .axes = axes, .x = x, .y = y, .mean = mean, .variance = variance,
 ///               .epsilon = 0});  // -1, -2, 1, 2
-inline Status batch_norm(const Arguments& arguments) {
-  normalize(view_by_channel(arguments.shape, arguments.axes[0]), Statistics::kGiven, arguments);
+template <class T = float>
+Status batch_norm(const Arguments<T>& arguments) {
+  normalize_by_given(view_by_channel(arguments.shape, arguments.axes[0]), arguments);
   return Status::kOk;
 }
 
@@ -42,9 +43,15 @@ inline Status batch_norm(const Arguments& arguments) {
 ///   float y[4], mean[2], variance[2];
 ///   batch_norm_training({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0, .mean_out = mean,
 ///                        .variance_out = variance});  // -1, -1, 1, 1; mean 2, 20; variance 1, 100
-inline Status batch_norm_training(const Arguments& arguments) {
-  normalize(view_by_channel(arguments.shape, arguments.axes[0]), Statistics::kOwn, arguments);
+template <class T = float>
+Status batch_norm_training(const Arguments<T>& arguments) {
+  normalize_over_others(arguments);
   return Status::kOk;
+}
+
+template <class T = float>
+std::size_t batch_norm_training_scratch(const Arguments<T>& arguments) {
+  return scratch_over_others(arguments);
 }
 
 }  // namespace simdnorm

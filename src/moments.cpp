@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "simd.h"
 
@@ -10,19 +11,21 @@
 // is accurate as long as the pivot is near the mean, measured in deviations. So a group's first values choose
 // a pivot (0 where the mean is near 0: one subtraction less), one sweep makes both sums, and the result
 // itself tells whether the pivot was good. If not, the mean just found is the pivot of a second sweep (the
-// corrected two-pass algorithm), and what even that cannot do is done in double: squares that overflow or
-// underflow.
+// corrected two-pass algorithm), and what even that cannot do is done in double, for doubles after scaling
+// them: squares that overflow or underflow.
 //
-// Float sums lose a bit for every doubling of their length. So they run over a short block only and are then
-// added to sums in double.
+// Sums in the type of x lose a bit for every doubling of their length. So they run over a short block only
+// and are then added to sums that are more precise: doubles for floats, pairs of doubles for doubles.
 
 namespace simdnorm {
 namespace {
 
-constexpr std::size_t kLanes = f32x4::kLanes;
+template <class T>
+constexpr std::size_t kLanes = Vector<T>::kLanes;
 /// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
-constexpr std::size_t kStep = 8 * kLanes;
-/// Steps between two additions to the double sums. In the worst rows that searches found (two values in turn,
+template <class T>
+constexpr std::size_t kStep = 8 * kLanes<T>;
+/// Steps between two additions to the precise sums. In the worst rows that searches found (two values in turn,
 /// so that all roundings go one way) 16 steps break the bound of 6e-7 and 14 come to 5.9e-7; with 12 there is
 /// room. (tests/core/accuracy_test.cpp)
 constexpr std::size_t kBlockSteps = 12;
@@ -33,9 +36,93 @@ constexpr std::size_t kSample = 16;
 constexpr double kFarPivot = 0.3;
 /// A sample whose mean^2 / variance is below this takes 0 as its pivot. Lower than kFarPivot, because 16
 /// values only estimate the ratio, and a wrong guess costs a sweep.
-constexpr float kNearZero = 0.2f;
-/// Below this mean of squares, squares of floats lose bits to underflow.
-constexpr double kTinySquare = 1e-30;
+constexpr double kNearZero = 0.2;
+/// Below this mean of squares, squares lose bits to underflow.
+template <class T>
+constexpr double kTinySquare = std::is_same_v<T, float> ? 1e-30 : 1e-290;
+
+/// Whether a pivot of 0 has a kernel of its own. It gives the same bits; of doubles there are too few to pay for
+/// its size.
+template <class T>
+constexpr bool kSkipsZeroPivots = std::is_same_v<T, float>;
+
+/// What doubles are measured in where their squares would overflow, and its inverse where they would underflow.
+constexpr double kLargeUnit = 0x1p600;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// ---------------------------------------------------------------- sums
+
+/// a + b as the rounded sum and what rounding took away. Knuth, The Art of Computer Programming, 4.2.2.
+template <class V>
+struct TwoSum {
+  V sum, rest;
+  TwoSum(V a, V b) {
+    sum = a + b;
+    const V b_part = sum - a;
+    rest = (a - (sum - b_part)) + (b - b_part);
+  }
+};
+
+/// A sum of sums over blocks, in more precision than theirs.
+template <class T>
+class Total;
+
+template <>
+class Total<float> {
+ public:
+  void add(float value) { sum_ += value; }
+  double value() const { return sum_; }
+
+ private:
+  double sum_ = 0;
+};
+
+template <>
+class Total<double> {
+ public:
+  void add(double value) {
+    const TwoSum<double> next(sum_, value);
+    sum_ = next.sum;
+    rest_ += next.rest;
+  }
+  double value() const { return sum_ + rest_; }
+
+ private:
+  double sum_ = 0, rest_ = 0;
+};
+
+/// The same, lane by lane.
+template <class T>
+class VectorTotal;
+
+template <>
+class VectorTotal<float> {
+ public:
+  void add(f32x4 values) { sum_ = sum_ + (widen_low(values) + widen_high(values)); }
+  void add_to(Total<double>& total) const { total.add(sum_lanes(sum_)); }
+
+ private:
+  f64x2 sum_ = f64x2::splat(0);
+};
+
+template <>
+class VectorTotal<double> {
+ public:
+  void add(f64x2 values) {
+    const TwoSum<f64x2> next(sum_, values);
+    sum_ = next.sum;
+    rest_ = rest_ + next.rest;
+  }
+  void add_to(Total<double>& total) const {
+    total.add(first_lane(sum_));
+    total.add(last_lane(sum_));
+    total.add(sum_lanes(rest_));
+  }
+
+ private:
+  f64x2 sum_ = f64x2::splat(0), rest_ = f64x2::splat(0);
+};
 
 struct Sums {
   double d, dd;
@@ -44,25 +131,68 @@ struct Sums {
 enum class Verdict { kGood, kFar, kOutOfRange };
 
 /// Moments from sums about a pivot, and whether they can be relied on.
-Verdict judge(const Sums& sums, double count, float pivot, Moments& moments) {
-  const double shift = sums.d / count;
-  const double m2 = sums.dd - sums.d * shift;
-  moments = {count, pivot + shift, m2};
+template <class T>
+Verdict judge(Fold fold, const Sums& sums, double count, double pivot, Moments& moments) {
   const double square = sums.dd / count;
   // Negated, so that NaN is out of range as well.
-  if (!(square >= kTinySquare && square <= std::numeric_limits<float>::max())) return Verdict::kOutOfRange;
+  const bool in_range = square >= kTinySquare<T> && square <= std::numeric_limits<T>::max();
+  if (fold == Fold::kSquares) {
+    moments = {count, 0, 0, sums.dd, 1};
+    return in_range ? Verdict::kGood : Verdict::kOutOfRange;
+  }
+  const double shift = sums.d / count;
+  const double m2 = sums.dd - sums.d * shift;
+  const TwoSum<double> mean(pivot, shift);
+  moments = {count, mean.sum, mean.rest, m2, 1};
+  if (!in_range) return Verdict::kOutOfRange;
   return shift * shift * count <= kFarPivot * m2 ? Verdict::kGood : Verdict::kFar;
 }
 
-struct VectorSums {
-  f32x4 d, dd;
+/// What a sweep sums: values about a pivot and their squares, or one term alone.
+template <class V>
+struct Pair {
+  V d, dd;
+  friend Pair operator+(Pair a, Pair b) { return {a.d + b.d, a.dd + b.dd}; }
 };
 
-VectorSums operator+(VectorSums a, VectorSums b) { return {a.d + b.d, a.dd + b.dd}; }
+template <class T>
+struct PairTotal {
+  VectorTotal<T> d, dd;
+  void add(Pair<Vector<T>> sums) {
+    d.add(sums.d);
+    dd.add(sums.dd);
+  }
+};
+
+/// Terms of vectors of values.
+template <class T, bool kPivoted>
+struct PairTerm {
+  using Value = Pair<Vector<T>>;
+  using BlockTotal = PairTotal<T>;
+  Vector<T> pivot;
+  Value operator()(Vector<T> values) const {
+    const Vector<T> d = kPivoted ? values - pivot : values;
+    return {d, d * d};
+  }
+};
+
+template <class T>
+struct SquareTerm {
+  using Value = Vector<T>;
+  using BlockTotal = VectorTotal<T>;
+  Value operator()(Vector<T> values) const { return values * values; }
+};
+
+template <class T>
+struct MagnitudeTerm {
+  using Value = Vector<T>;
+  using BlockTotal = VectorTotal<T>;
+  Value operator()(Vector<T> values) const { return abs(values); }
+};
 
 /// The sum of at(first) to at(first + kCount - 1) as a balanced tree.
 template <std::size_t kCount, class At>
-VectorSums tree(const At& at, std::size_t first) {
+auto tree(const At& at, std::size_t first) {
   if constexpr (kCount == 1) {
     return at(first);
   } else {
@@ -70,150 +200,270 @@ VectorSums tree(const At& at, std::size_t first) {
   }
 }
 
-/// rows x cols values, rows `stride` apart, in double: for those that need it.
-Moments wide_moments(const float* x, std::size_t rows, std::size_t cols, std::size_t stride) {
-  const double count = static_cast<double>(rows) * static_cast<double>(cols);
-  const auto each_row = [&](auto body) {
-    for (std::size_t r = 0; r < rows; ++r) body(x + r * stride);
-  };
-  // Equal values, and rows of zeros above all, are the usual reason to be here.
-  const float first = *x;
-  bool equal = std::isfinite(first);
-  for (std::size_t r = 0; r < rows && equal; ++r) {
-    const float* row = x + r * stride;
-    std::size_t unequal = 0;
-    for (std::size_t c = 0; c < cols; ++c) unequal += row[c] != first;
-    equal = unequal == 0;
-  }
-  if (equal) return {count, first, 0};
-
-  const auto sum = [&](auto term) {
-    f64x2 low = f64x2::splat(0), high = f64x2::splat(0);
-    each_row([&](const float* row) {
-      std::size_t c = 0;
-      for (; c + kLanes <= cols; c += kLanes) {
-        const f32x4 values = load(row + c);
-        low = low + term(widen_low(values));
-        high = high + term(widen_high(values));
-      }
-      for (; c < cols; ++c) {
-        const double value = row[c];
-        low = low + term(f64x2::splat(value)) * f64x2::splat(0.5);
-      }
-    });
-    return sum_lanes(low + high);
-  };
-  const double rough_mean = sum([](f64x2 v) { return v; }) / count;
-  if (!std::isfinite(rough_mean)) {
-    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-    return {count, kNaN, kNaN};
-  }
-  const f64x2 rough = f64x2::splat(rough_mean);
-  const double d = sum([&](f64x2 v) { return v - rough; });
-  const double dd = sum([&](f64x2 v) { return (v - rough) * (v - rough); });
-  return {count, rough_mean + d / count, std::max(dd - d * d / count, 0.0)};
-}
-
-// ---------------------------------------------------------------- a group of one run: along memory
-
-/// The pivot that a group's first values suggest. They are taken about the very first one, so that a group of
-/// equal values gets exactly that value.
-float choose_pivot(const float* x, std::size_t count) {
-  const std::size_t sample = std::min(count, kSample);
-  const f32x4 first = f32x4::splat(*x);
-  f32x4 sum = f32x4::splat(0), squares = f32x4::splat(0);
-  for (std::size_t i = 0; i < sample; i += kLanes) {
-    const f32x4 values = i + kLanes <= sample ? load(x + i) : load_partial(x + i, sample - i, first);
-    const f32x4 e = values - first;
-    sum = sum + e;
-    squares = squares + e * e;
-  }
-  const float n = static_cast<float>(sample);
-  const float shift = sum_lanes(sum) / n;
-  const float variance = sum_lanes(squares) / n - shift * shift;
-  const float mean = *x + shift;
-  return mean * mean <= kNearZero * variance ? 0 : mean;
-}
-
-/// Adds the sums of d and d * d over a run to `sums`. With a pivot of 0 both kinds give the same bits.
-template <bool kPivoted>
-void sweep_run(const float* x, std::size_t count, float pivot_value, Sums& sums) {
-  const f32x4 pivot = f32x4::splat(pivot_value);
-  const auto term = [&](f32x4 values) {
-    const f32x4 d = kPivoted ? values - pivot : values;
-    return VectorSums{d, d * d};
-  };
-  const auto at = [&](std::size_t vector) { return term(load(x + vector * kLanes)); };
-  f64x2 total_d = f64x2::splat(0), total_dd = f64x2::splat(0);
+/// Adds the sums of a term over a run to a block total. Lanes past the end hold `fill`, whose term is 0.
+template <class T, class Term>
+SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Term& term, typename Term::BlockTotal& total) {
+  constexpr std::size_t kVector = kLanes<T>;
+  const auto at = [&](std::size_t vector) { return term(load(x + vector * kVector)); };
   while (count > 0) {
-    const std::size_t steps = std::min(count / kStep, kBlockSteps);
-    count -= steps * kStep;
-    VectorSums even = {f32x4::splat(0), f32x4::splat(0)}, odd = even;
-    for (std::size_t step = 0; step < steps; ++step, x += kStep) {
+    const std::size_t steps = std::min(count / kStep<T>, kBlockSteps);
+    count -= steps * kStep<T>;
+    typename Term::Value even = term(fill), odd = even;
+    for (std::size_t step = 0; step < steps; ++step, x += kStep<T>) {
       even = even + tree<4>(at, 0);
       odd = odd + tree<4>(at, 4);
     }
     // What is left after the last whole step has sums of its own: added to long ones, it would break the
     // bound.
     if (steps == 0) {
-      for (; count >= 2 * kLanes; count -= 2 * kLanes, x += 2 * kLanes) {
+      for (; count >= 2 * kVector; count -= 2 * kVector, x += 2 * kVector) {
         even = even + at(0);
         odd = odd + at(1);
       }
-      if (count >= kLanes) {
+      if (count >= kVector) {
         even = even + at(0);
-        count -= kLanes;
-        x += kLanes;
+        count -= kVector;
+        x += kVector;
       }
-      if (count > 0) odd = odd + term(load_partial(x, count, pivot));
+      if (count > 0) odd = odd + term(load_partial(x, count, fill));
       count = 0;
     }
-    const auto [d, dd] = even + odd;
-    total_d = total_d + (widen_low(d) + widen_high(d));
-    total_dd = total_dd + (widen_low(dd) + widen_high(dd));
-  }
-  sums.d += sum_lanes(total_d);
-  sums.dd += sum_lanes(total_dd);
-}
-
-void sweep_run(const float* x, std::size_t count, float pivot, Sums& sums) {
-  if (pivot == 0) {
-    sweep_run<false>(x, count, pivot, sums);
-  } else {
-    sweep_run<true>(x, count, pivot, sums);
+    total.add(even + odd);
   }
 }
 
-Moments row_moments(const float* x, std::size_t count) {
-  float pivot = choose_pivot(x, count);
+/// The sums of d and d * d over a run. With a pivot of 0 both kinds give the same bits.
+template <class T>
+void sweep_pairs(const T* x, std::size_t count, T pivot, PairTotal<T>& total) {
+  const Vector<T> pivots = Vector<T>::splat(pivot);
+  if constexpr (kSkipsZeroPivots<T>) {
+    if (pivot == 0) return sweep(x, count, pivots, PairTerm<T, false>{pivots}, total);
+  }
+  sweep(x, count, pivots, PairTerm<T, true>{pivots}, total);
+}
+
+// ---------------------------------------------------------------- values out of range
+
+/// NaN where one of them is, unlike std::max.
+template <class T>
+T larger(T a, T b) {
+  return a != a || b <= a ? a : b;
+}
+
+/// NaN where a value is NaN.
+template <class T>
+SIMDNORM_ONCE T largest_magnitude(const T* x, std::size_t count) {
+  constexpr std::size_t kVector = kLanes<T>;
+  Vector<T> largest = Vector<T>::splat(0);
+  for (; count >= kVector; count -= kVector, x += kVector) largest = max(largest, abs(load(x)));
+  if (count > 0) largest = max(largest, abs(load_partial(x, count, Vector<T>::splat(0))));
+  T lanes[kVector];
+  store(lanes, largest);
+  T result = 0;
+  for (const T lane : lanes) result = larger(result, lane);
+  return result;
+}
+
+/// rows x cols values, rows `stride` apart.
+template <class T>
+struct Block {
+  const T* x;
+  std::size_t rows, cols, stride;
+
+  bool all_equal() const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const T* row = x + r * stride;
+      std::size_t unequal = 0;
+      for (std::size_t c = 0; c < cols; ++c) unequal += row[c] != *x;
+      if (unequal > 0) return false;
+    }
+    return true;
+  }
+};
+
+/// The same of any type, read one by one as doubles.
+struct AnyBlock {
+  template <class T>
+  explicit AnyBlock(const Block<T>& block)
+      : at([](const void* x, std::size_t i) { return double{static_cast<const T*>(x)[i]}; }),
+        x(block.x),
+        rows(block.rows),
+        cols(block.cols),
+        stride(block.stride),
+        may_be_scaled(std::is_same_v<T, double>) {}
+
+  double (*at)(const void*, std::size_t);
+  const void* x;
+  std::size_t rows, cols, stride;
+  bool may_be_scaled;
+
+  double count() const { return static_cast<double>(rows) * static_cast<double>(cols); }
+
+  /// Calls body(values, count) for pieces of all values, in some unit, as long as a block.
+  template <class Body>
+  void each_piece(double unit, Body body) const {
+    constexpr std::size_t kRoom = kBlockSteps * kStep<double>;
+    const double per_unit = 1 / unit;
+    double values[kRoom];
+    std::size_t size = 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t c = 0; c < cols; ++c) {
+        values[size++] = at(x, r * stride + c) * per_unit;
+        if (size < kRoom) continue;
+        body(values, size);
+        size = 0;
+      }
+    }
+    if (size > 0) body(values, size);
+  }
+
+  /// The power of two to measure values in, so that sums of their squares neither overflow nor lose bits. (Those
+  /// of floats don't, as doubles.)
+  double unit_for(double largest) const {
+    if (may_be_scaled && largest > 0x1p400) return kLargeUnit;
+    if (may_be_scaled && largest < 0x1p-400) return 1 / kLargeUnit;
+    return 1;
+  }
+};
+
+SIMDNORM_ONCE double total_of(const VectorTotal<double>& sums) {
+  Total<double> total;
+  sums.add_to(total);
+  return total.value();
+}
+
+SIMDNORM_ONCE Moments any_wide_moments(const AnyBlock& block, Fold fold) {
+  const double count = block.count();
+  double largest = 0;
+  block.each_piece(1, [&](const double* values, std::size_t size) {
+    largest = larger(largest, largest_magnitude(values, size));
+  });
+  if (!std::isfinite(largest)) return {count, kNaN, kNaN, kNaN, 1};
+  const double unit = block.unit_for(largest);
+  if (fold == Fold::kLargest) return {count, 0, 0, largest / unit, unit};
   Moments moments;
-  for (int sweep = 0; sweep < 2; ++sweep) {
-    Sums sums = {};
-    sweep_run(x, count, pivot, sums);
-    const Verdict verdict = judge(sums, static_cast<double>(count), pivot, moments);
+  double pivot = fold == Fold::kMoments ? block.at(block.x, 0) / unit : 0;
+  for (int sweeps = 0; sweeps < 2; ++sweeps) {
+    PairTotal<double> sums;
+    block.each_piece(unit, [&](const double* values, std::size_t size) {
+      if (fold == Fold::kMagnitudes) {
+        sweep(values, size, f64x2::splat(0), MagnitudeTerm<double>{}, sums.dd);
+      } else {
+        sweep_pairs(values, size, pivot, sums);
+      }
+    });
+    const double d = total_of(sums.d), dd = total_of(sums.dd);
+    if (fold != Fold::kMoments) return {count, 0, 0, dd, unit};
+    const TwoSum<double> mean(pivot, d / count);
+    moments = {count, mean.sum, mean.rest, std::max(dd - d * (d / count), 0.0), unit};
+    pivot = mean.sum;
+  }
+  return moments;
+}
+
+/// For groups that need it: in double, and measured in units that leave the squares room.
+template <class T>
+SIMDNORM_ONCE Moments wide_moments(const Block<T>& block, Fold fold) {
+  const AnyBlock any(block);
+  // Equal values, and rows of zeros above all, are the usual reason to be here.
+  const double first = *block.x;
+  const bool is_simple = fold == Fold::kMoments ? std::isfinite(first) : first == 0;
+  if (is_simple && block.all_equal()) {
+    const double unit = any.unit_for(std::fabs(first));
+    return {any.count(), first / unit, 0, 0, unit};
+  }
+  return any_wide_moments(any, fold);
+}
+
+// ---------------------------------------------------------------- a group of one run: along memory
+
+/// The pivot that a group's first values suggest. They are taken about the very first one, so that a group of
+/// equal values gets exactly that value.
+template <class T>
+SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
+  constexpr std::size_t kVector = kLanes<T>;
+  const std::size_t sample = std::min(count, kSample);
+  const Vector<T> first = Vector<T>::splat(*x);
+  Vector<T> sum = Vector<T>::splat(0), squares = Vector<T>::splat(0);
+  for (std::size_t i = 0; i < sample; i += kVector) {
+    const Vector<T> values = i + kVector <= sample ? load(x + i) : load_partial(x + i, sample - i, first);
+    const Vector<T> e = values - first;
+    sum = sum + e;
+    squares = squares + e * e;
+  }
+  const T n = static_cast<T>(sample);
+  const T shift = sum_lanes(sum) / n;
+  const T variance = sum_lanes(squares) / n - shift * shift;
+  const T mean = *x + shift;
+  return mean * mean <= static_cast<T>(kNearZero) * variance ? 0 : mean;
+}
+
+template <class T>
+SIMDNORM_ONCE Sums sums_of(const PairTotal<T>& totals) {
+  Total<double> d, dd;
+  totals.d.add_to(d);
+  totals.dd.add_to(dd);
+  return {d.value(), dd.value()};
+}
+
+/// The sum of one term over a row.
+template <class T, class Term>
+SIMDNORM_ONCE double row_sum(const T* x, std::size_t count, const Term& term) {
+  VectorTotal<T> totals;
+  sweep(x, count, Vector<T>::splat(0), term, totals);
+  Total<double> total;
+  totals.add_to(total);
+  return total.value();
+}
+
+template <class T>
+Moments row_moments(const T* x, std::size_t length, Fold fold) {
+  const double count = static_cast<double>(length);
+  const Block<T> block = {x, 1, length, 0};
+  Moments moments;
+  if (fold == Fold::kSquares) {
+    const Sums sums = {0, row_sum(x, length, SquareTerm<T>{})};
+    if (judge<T>(fold, sums, count, 0, moments) == Verdict::kGood) return moments;
+    return wide_moments(block, fold);
+  }
+  if (fold == Fold::kMagnitudes) {
+    const double sum = row_sum(x, length, MagnitudeTerm<T>{});
+    if (sum <= std::numeric_limits<T>::max() && sum >= kTinySquare<T>) return {count, 0, 0, sum, 1};
+    return wide_moments(block, fold);
+  }
+  if (fold == Fold::kLargest) {
+    const double largest = largest_magnitude(x, length);
+    if (largest <= std::numeric_limits<T>::max() && largest >= kTinySquare<T>) return {count, 0, 0, largest, 1};
+    return wide_moments(block, fold);
+  }
+  T pivot = choose_pivot(x, length);
+  for (int sweeps = 0; sweeps < 2; ++sweeps) {
+    PairTotal<T> totals;
+    sweep_pairs(x, length, pivot, totals);
+    const Verdict verdict = judge<T>(fold, sums_of(totals), count, pivot, moments);
     if (verdict == Verdict::kGood) return moments;
     if (verdict == Verdict::kOutOfRange) break;
-    pivot = static_cast<float>(moments.mean);
+    pivot = static_cast<T>(moments.mean);
   }
-  return wide_moments(x, 1, count, 0);
+  return wide_moments(block, fold);
 }
 
 // ---------------------------------------------------------------- groups of several runs: in memory order
 
-/// Sweeps groups whose pivots stand, and those that need it once more. `sweep(sums, settled)` makes the sums
-/// of at least the groups that are not settled, `wide(i)` the moments of one.
-template <class Sweep, class Wide>
-void settle(std::size_t groups, double count, float* pivots, Sweep sweep, Wide wide, Moments* out) {
-  Sums sums[kTile];
-  bool settled[kTile] = {};
+/// Sweeps groups whose pivots stand, and those that need it once more. `sweep(settled)` makes the sums
+/// of at least the groups that are not settled, sums(i) has them, `wide(i)` makes the moments of one.
+template <class T, class Sweep, class SumsOf, class Wide>
+void settle(Fold fold, std::size_t groups, double count, T* pivots, Sweep sweep, SumsOf sums, Wide wide,
+            Moments* out) {
+  bool settled[kTile<T>] = {};
   for (int sweeps = 0; sweeps < 2; ++sweeps) {
-    sweep(sums, settled);
+    sweep(settled);
     bool all_settled = true;
     for (std::size_t i = 0; i < groups; ++i) {
       if (settled[i]) continue;
-      const Verdict verdict = judge(sums[i], count, pivots[i], out[i]);
+      const Verdict verdict = judge<T>(fold, sums(i), count, pivots[i], out[i]);
       if (verdict == Verdict::kFar && sweeps == 0) {
-        pivots[i] = static_cast<float>(out[i].mean);
+        pivots[i] = static_cast<T>(out[i].mean);
         all_settled = false;
         continue;
       }
@@ -225,28 +475,43 @@ void settle(std::size_t groups, double count, float* pivots, Sweep sweep, Wide w
 }
 
 /// rows runs of `cols` values for each group, `stride` apart; the groups' runs follow each other.
-void run_moments(const float* x, std::size_t rows, std::size_t groups, std::size_t cols, std::size_t stride,
-                 Moments* out) {
-  float pivots[kTile];
-  for (std::size_t i = 0; i < groups; ++i) pivots[i] = choose_pivot(x + i * cols, cols);
-  const auto sweep = [&](Sums* sums, const bool* settled) {
-    std::fill_n(sums, groups, Sums{});
+template <class T>
+void run_moments(const T* x, std::size_t rows, std::size_t groups, std::size_t cols, std::size_t stride,
+                 Fold fold, Moments* out) {
+  T pivots[kTile<T>];
+  for (std::size_t i = 0; i < groups; ++i) {
+    pivots[i] = fold == Fold::kSquares ? 0 : choose_pivot(x + i * cols, cols);
+  }
+  struct RunTotals {
+    Total<double> d, dd;
+  };
+  RunTotals totals[kTile<T>];
+  const auto sweep = [&](const bool* settled) {
+    std::fill_n(totals, groups, RunTotals{});
     for (std::size_t r = 0; r < rows; ++r) {
-      const float* run = x + r * stride;
+      const T* run = x + r * stride;
       for (std::size_t i = 0; i < groups; ++i, run += cols) {
-        if (!settled[i]) sweep_run(run, cols, pivots[i], sums[i]);
+        if (settled[i]) continue;
+        PairTotal<T> total;
+        sweep_pairs(run, cols, pivots[i], total);
+        total.d.add_to(totals[i].d);
+        total.dd.add_to(totals[i].dd);
       }
     }
   };
-  const auto wide = [&](std::size_t i) { return wide_moments(x + i * cols, rows, cols, stride); };
-  settle(groups, static_cast<double>(rows) * static_cast<double>(cols), pivots, sweep, wide, out);
+  const auto sums = [&](std::size_t i) { return Sums{totals[i].d.value(), totals[i].dd.value()}; };
+  const auto wide = [&](std::size_t i) {
+    return wide_moments(Block<T>{x + i * cols, rows, cols, stride}, fold);
+  };
+  settle(fold, groups, static_cast<double>(rows) * static_cast<double>(cols), pivots, sweep, sums, wide, out);
 }
 
 // ---------------------------------------------------------------- columns: vectors across groups
 
 /// Room for a tile of columns, rounded up to whole vectors.
-constexpr std::size_t kTileRoom = kTile + kLanes;
-/// Rows of a column that are summed in float: trees of eight, and as many additions as along memory.
+template <class T>
+constexpr std::size_t kTileRoom = kTile<T> + kLanes<T>;
+/// Rows of a column that are summed at once: trees of eight, and as many additions as along memory.
 constexpr std::size_t kTreeRows = 8;
 constexpr std::size_t kBlockRows = kTreeRows * kBlockSteps;
 
@@ -255,108 +520,110 @@ constexpr std::size_t kBlockRows = kTreeRows * kBlockSteps;
 constexpr std::size_t kColumnSample = 64;
 
 /// Calls body(column, load) for each vector of columns, where load(p) reads p + column or what is left of it.
-template <class Body>
-void each_vector(std::size_t columns, const float* fill, Body body) {
+template <class T, class Body>
+void each_vector(std::size_t columns, const T* fill, Body body) {
   std::size_t c = 0;
-  for (; c + kLanes <= columns; c += kLanes) body(c, [c](const float* p) { return load(p + c); });
+  for (; c + kLanes<T> <= columns; c += kLanes<T>) body(c, [c](const T* p) { return load(p + c); });
   if (const std::size_t left = columns - c) {
-    body(c, [c, left, fill](const float* p) { return load_partial(p + c, left, load(fill + c)); });
+    body(c, [c, left, fill](const T* p) { return load_partial(p + c, left, load(fill + c)); });
   }
 }
 
-void choose_column_pivots(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,
-                          float* pivots) {
+template <class T>
+void choose_column_pivots(const T* x, std::size_t rows, std::size_t columns, std::size_t stride, T* pivots) {
   const std::size_t sample = std::min(rows, std::clamp(rows / 8, kSample, kColumnSample));
-  const float n = static_cast<float>(sample);
-  const float zeros[kTileRoom] = {};
+  const T n = static_cast<T>(sample);
+  const T zeros[kTileRoom<T>] = {};
   each_vector(columns, zeros, [&](std::size_t c, auto load_at) {
-    const f32x4 first = load_at(x);
-    f32x4 sum = f32x4::splat(0), squares = f32x4::splat(0);
+    const Vector<T> first = load_at(x);
+    Vector<T> sum = Vector<T>::splat(0), squares = Vector<T>::splat(0);
     for (std::size_t r = 0; r < sample; ++r) {
-      const f32x4 e = load_at(x + r * stride) - first;
+      const Vector<T> e = load_at(x + r * stride) - first;
       sum = sum + e;
       squares = squares + e * e;
     }
-    float sums[kLanes], square_sums[kLanes], firsts[kLanes];
+    T sums[kLanes<T>], square_sums[kLanes<T>], firsts[kLanes<T>];
     store(sums, sum);
     store(square_sums, squares);
     store(firsts, first);
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const float shift = sums[lane] / n;
-      const float variance = square_sums[lane] / n - shift * shift;
-      const float mean = firsts[lane] + shift;
-      pivots[c + lane] = mean * mean <= kNearZero * variance ? 0 : mean;
+    for (std::size_t lane = 0; lane < kLanes<T>; ++lane) {
+      const T shift = sums[lane] / n;
+      const T variance = square_sums[lane] / n - shift * shift;
+      const T mean = firsts[lane] + shift;
+      pivots[c + lane] = mean * mean <= static_cast<T>(kNearZero) * variance ? 0 : mean;
     }
   });
 }
 
-/// Adds the tree of kRows rows of every column to its float sums.
-template <std::size_t kRows, bool kPivoted>
-void add_rows(const float* x, std::size_t columns, std::size_t stride, const float* pivots, float* d,
-              float* dd) {
+/// Adds the tree of kRows rows of every column to its sums over a block.
+template <std::size_t kRows, bool kPivoted, class T>
+SIMDNORM_ONCE void add_rows(const T* x, std::size_t columns, std::size_t stride, const T* pivots, T* d, T* dd) {
   each_vector(columns, pivots, [&](std::size_t c, auto load_at) {
-    const f32x4 pivot = load(pivots + c);
-    const auto at = [&](std::size_t row) {
-      const f32x4 values = load_at(x + row * stride);
-      const f32x4 a = kPivoted ? values - pivot : values;
-      return VectorSums{a, a * a};
-    };
-    const VectorSums rows = tree<kRows>(at, 0);
+    const PairTerm<T, kPivoted> term = {load(pivots + c)};
+    const auto at = [&](std::size_t row) { return term(load_at(x + row * stride)); };
+    const Pair<Vector<T>> rows = tree<kRows>(at, 0);
     store(d + c, load(d + c) + rows.d);
     store(dd + c, load(dd + c) + rows.dd);
   });
 }
 
-template <bool kPivoted>
-void sweep_columns(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,
-                   const float* pivots, Sums* sums) {
-  float d[kTileRoom], dd[kTileRoom];
-  std::fill_n(sums, columns, Sums{});
+template <class T>
+struct ColumnTotals {
+  Total<T> d, dd;
+};
+
+template <bool kPivoted, class T>
+void sweep_columns(const T* x, std::size_t rows, std::size_t columns, std::size_t stride, const T* pivots,
+                   ColumnTotals<T>* totals) {
+  T d[kTileRoom<T>], dd[kTileRoom<T>];
+  std::fill_n(totals, columns, ColumnTotals<T>{});
   while (rows > 0) {
     std::size_t block = std::min(rows, kBlockRows);
     rows -= block;
-    std::fill_n(d, columns + kLanes, 0.0f);
-    std::fill_n(dd, columns + kLanes, 0.0f);
+    std::fill_n(d, columns + kLanes<T>, T{0});
+    std::fill_n(dd, columns + kLanes<T>, T{0});
     const auto add = [&]<std::size_t kRows>() {
       add_rows<kRows, kPivoted>(x, columns, stride, pivots, d, dd);
       x += kRows * stride;
       block -= kRows;
     };
     while (block >= kTreeRows) add.template operator()<kTreeRows>();
-    if (block >= 4) add.template operator()<4>();
-    if (block >= 2) add.template operator()<2>();
-    if (block >= 1) add.template operator()<1>();
+    while (block >= 1) add.template operator()<1>();
     for (std::size_t c = 0; c < columns; ++c) {
-      sums[c].d += d[c];
-      sums[c].dd += dd[c];
+      totals[c].d.add(d[c]);
+      totals[c].dd.add(dd[c]);
     }
   }
 }
 
-void column_moments(const float* x, std::size_t rows, std::size_t columns, std::size_t stride, Moments* out) {
-  float pivots[kTileRoom];
-  choose_column_pivots(x, rows, columns, stride, pivots);
+template <class T>
+void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size_t stride, Fold fold,
+                    Moments* out) {
+  T pivots[kTileRoom<T>] = {};
+  if (fold == Fold::kMoments) choose_column_pivots(x, rows, columns, stride, pivots);
+  ColumnTotals<T> totals[kTile<T>];
   // Neighbours of a column that needs a second sweep are swept with it; theirs come out as before.
-  const auto sweep = [&](Sums* sums, const bool*) {
-    const bool pivoted = std::any_of(pivots, pivots + columns, [](float pivot) { return pivot != 0; });
-    if (pivoted) {
-      sweep_columns<true>(x, rows, columns, stride, pivots, sums);
-    } else {
-      sweep_columns<false>(x, rows, columns, stride, pivots, sums);
+  const auto sweep = [&](const bool*) {
+    if constexpr (kSkipsZeroPivots<T>) {
+      const bool all_zero = std::all_of(pivots, pivots + columns, [](T pivot) { return pivot == 0; });
+      if (all_zero) return sweep_columns<false>(x, rows, columns, stride, pivots, totals);
     }
+    sweep_columns<true>(x, rows, columns, stride, pivots, totals);
   };
-  const auto wide = [&](std::size_t i) { return wide_moments(x + i, rows, 1, stride); };
-  settle(columns, static_cast<double>(rows), pivots, sweep, wide, out);
+  const auto sums = [&](std::size_t i) { return Sums{totals[i].d.value(), totals[i].dd.value()}; };
+  const auto wide = [&](std::size_t i) { return wide_moments(Block<T>{x + i, rows, 1, stride}, fold); };
+  settle(fold, columns, static_cast<double>(rows), pivots, sweep, sums, wide, out);
 }
 
 /// As run_moments, for short runs: the moments of their columns, merged from left to right.
-void short_run_moments(const float* x, std::size_t rows, std::size_t groups, std::size_t cols,
-                       std::size_t stride, Moments* out) {
-  Moments columns[kTile];
-  const std::size_t groups_at_a_time = kTile / cols;
+template <class T>
+void short_run_moments(const T* x, std::size_t rows, std::size_t groups, std::size_t cols, std::size_t stride,
+                       Fold fold, Moments* out) {
+  Moments columns[kTile<T>];
+  const std::size_t groups_at_a_time = kTile<T> / cols;
   for (std::size_t done = 0; done < groups; done += groups_at_a_time) {
     const std::size_t now = std::min(groups_at_a_time, groups - done);
-    column_moments(x + done * cols, rows, now * cols, stride, columns);
+    column_moments(x + done * cols, rows, now * cols, stride, fold, columns);
     for (std::size_t i = 0; i < now; ++i) {
       out[done + i] = columns[i * cols];
       for (std::size_t c = 1; c < cols; ++c) out[done + i] = merge(out[done + i], columns[i * cols + c]);
@@ -364,31 +631,47 @@ void short_run_moments(const float* x, std::size_t rows, std::size_t groups, std
   }
 }
 
+/// In terms of a coarser unit.
+Moments in_unit(const Moments& moments, double unit) {
+  const double ratio = moments.unit / unit;
+  return {moments.count, moments.mean * ratio, moments.low * ratio, moments.m2 * ratio * ratio, unit};
+}
+
 }  // namespace
 
 Moments merge(const Moments& a, const Moments& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
+  if (a.unit < b.unit) return merge(in_unit(a, b.unit), b);
+  if (b.unit < a.unit) return merge(a, in_unit(b, a.unit));
   const double count = a.count + b.count;
-  const double delta = b.mean - a.mean;
-  return {count, a.mean + delta * (b.count / count),
-          a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
+  const double delta = (b.mean - a.mean) + (b.low - a.low);
+  const TwoSum<double> mean(a.mean, delta * (b.count / count));
+  const double m2 = a.m2 + b.m2 + delta * delta * (a.count * b.count / count);
+  if (!(m2 <= std::numeric_limits<double>::max()) && a.unit < kLargeUnit) {
+    return merge(in_unit(a, kLargeUnit), in_unit(b, kLargeUnit));
+  }
+  return {count, mean.sum, mean.rest + a.low, m2, a.unit};
 }
 
-void group_moments(const float* x, const View& view, std::size_t outer, std::size_t first, std::size_t groups,
-                   Moments* out) {
+template <class T>
+void group_moments(const T* x, const View& view, Fold fold, std::size_t outer, std::size_t first,
+                   std::size_t groups, Moments* out) {
   const auto [_, rows, all_groups, cols, channels, inner] = view;
   const std::size_t stride = all_groups * cols;
   x += outer * rows * stride + first * cols;
   switch (layout_of(view)) {
     case Layout::kRows:
-      for (std::size_t i = 0; i < groups; ++i) out[i] = row_moments(x + i * cols, cols);
+      for (std::size_t i = 0; i < groups; ++i) out[i] = row_moments(x + i * cols, cols, fold);
       return;
     case Layout::kRuns:
-      return run_moments(x, rows, groups, cols, stride, out);
+      return run_moments(x, rows, groups, cols, stride, fold, out);
     case Layout::kColumns:
-      return short_run_moments(x, rows, groups, cols, stride, out);
+      return short_run_moments(x, rows, groups, cols, stride, fold, out);
   }
 }
+
+template void group_moments(const float*, const View&, Fold, std::size_t, std::size_t, std::size_t, Moments*);
+template void group_moments(const double*, const View&, Fold, std::size_t, std::size_t, std::size_t, Moments*);
 
 }  // namespace simdnorm

@@ -1,49 +1,62 @@
 #pragma once
 // The one loop that every operation runs: fold statistics over a view, then apply them.
 
+#include <limits>
+#include <optional>
+
 #include "affine.h"
+#include "arguments.h"
 #include "moments.h"
 #include "view.h"
 
 namespace simdnorm {
 
-/// What an operation works on. Null or empty: absent. Each operation's header says which members it uses.
-///
-/// Nothing may overlap what is written, except that y may be x. Alignment is free; 64 bytes are fastest.
-struct Arguments {
-  /// The extents of x, row-major, the last one fastest.
-  Extents shape = {};
-  /// The axes that share statistics, in ascending order, or the one channel axis.
-  Extents axes = {};
-  const float* x = nullptr;
-  float* y = nullptr;
-  const float* scale = nullptr;
-  const float* bias = nullptr;
-  /// Statistics that are given.
-  const float* mean = nullptr;
-  const float* variance = nullptr;
-  /// In units of x squared, inside the root.
-  double epsilon = 1e-5;
-  /// Statistics that are wanted, one for each group.
-  float* mean_out = nullptr;
-  float* variance_out = nullptr;
-  float* inv_std_out = nullptr;
+/// How a group's values become what it is divided by.
+enum class Kind {
+  /// sqrt(variance + epsilon), after the mean is subtracted.
+  kDeviation,
+  /// sqrt(mean of squares + epsilon).
+  kRootMeanSquare,
+  /// max(norm, epsilon), the norm being the sum of magnitudes, the root of the sum of squares, or the largest
+  /// magnitude.
+  kNorm1,
+  kNorm2,
+  kNormInfinity,
 };
 
-enum class Status : unsigned {
-  kOk,
-  /// The operation is not possible over these axes.
-  kAxes,
-};
+/// Empty for other norms than these.
+inline std::optional<Kind> kind_of_norm(double p) {
+  if (p == 1) return Kind::kNorm1;
+  if (p == 2) return Kind::kNorm2;
+  if (p == std::numeric_limits<double>::infinity()) return Kind::kNormInfinity;
+  return std::nullopt;
+}
 
-enum class Statistics {
-  /// Each group's own.
-  kOwn,
-  /// arguments.mean and arguments.variance, one for each channel.
-  kGiven,
-};
+/// Whether a view's groups can be folded. (Norms other than 2 are folded along rows only.)
+bool can_fold(Kind kind, const View& view);
 
-/// y = (x - mean) * inv_std * scale + bias over a view. Where y is null only the statistics are made.
-void normalize(const View& view, Statistics statistics, const Arguments& arguments);
+/// y = (x - mean) * inv_std * scale + bias over a view, each group by its own statistics. Where y is null only
+/// the statistics are made.
+template <class T>
+void normalize(const View& view, Kind kind, const Arguments<T>& arguments);
+
+/// The same by the mean and variance in the arguments, one for each group.
+template <class T>
+void normalize_by_given(const View& view, const Arguments<T>& arguments);
+
+/// The same in two steps, for groups that are in several pieces of memory: merges the moments of a view's
+/// groups into `moments`, one for each; and applies statistics, one for each group.
+template <class T>
+void merge_moments(const View& view, Kind kind, const Arguments<T>& arguments, Moments* moments);
+template <class T>
+void apply_statistics(const View& view, const Statistic* statistics, const Arguments<T>& arguments);
+
+/// What the moments of a group mean, and writes of it what is wanted as number `place` of the groups.
+template <class T>
+Statistic finish(Kind kind, const Moments& moments, const Arguments<T>& arguments, std::size_t place);
+
+/// sum = x + residual. Any of them may be another.
+template <class T>
+void add(const T* x, const T* residual, T* sum, std::size_t count);
 
 }  // namespace simdnorm

@@ -6,6 +6,7 @@
 // operation here is exactly rounded by IEEE 754, which is why all engines and native builds agree to the bit.
 
 #include <cstddef>
+#include <cstdint>
 
 #ifdef __wasm_simd128__
 #include <wasm_simd128.h>
@@ -14,7 +15,15 @@
 #include <simde/wasm/simd128.h>
 #endif
 
+/// A function that is worth its place in the module once, but not wherever it is called.
+#define SIMDNORM_ONCE [[gnu::noinline]]
+
 namespace simdnorm {
+
+/// Half precision (binary16), as its bits. There is no arithmetic on it: it is loaded and stored as float.
+struct Half {
+  std::uint16_t bits;
+};
 
 struct f64x2 {
   static constexpr std::size_t kLanes = 2;
@@ -28,9 +37,19 @@ inline void store(double* p, f64x2 a) { wasm_v128_store(p, a.bits); }
 inline f64x2 operator+(f64x2 a, f64x2 b) { return {wasm_f64x2_add(a.bits, b.bits)}; }
 inline f64x2 operator-(f64x2 a, f64x2 b) { return {wasm_f64x2_sub(a.bits, b.bits)}; }
 inline f64x2 operator*(f64x2 a, f64x2 b) { return {wasm_f64x2_mul(a.bits, b.bits)}; }
-inline double sum_lanes(f64x2 a) {
-  return wasm_f64x2_extract_lane(a.bits, 0) + wasm_f64x2_extract_lane(a.bits, 1);
+inline f64x2 operator/(f64x2 a, f64x2 b) { return {wasm_f64x2_div(a.bits, b.bits)}; }
+inline f64x2 sqrt(f64x2 a) { return {wasm_f64x2_sqrt(a.bits)}; }
+inline f64x2 abs(f64x2 a) { return {wasm_f64x2_abs(a.bits)}; }
+/// NaN where one of them is.
+inline f64x2 max(f64x2 a, f64x2 b) { return {wasm_f64x2_max(a.bits, b.bits)}; }
+inline double first_lane(f64x2 a) { return wasm_f64x2_extract_lane(a.bits, 0); }
+inline double last_lane(f64x2 a) { return wasm_f64x2_extract_lane(a.bits, 1); }
+inline double sum_lanes(f64x2 a) { return first_lane(a) + last_lane(a); }
+/// As for f32x4 below; count is 1.
+inline f64x2 load_partial(const double* p, std::size_t, f64x2 fill) {
+  return {wasm_v128_load64_lane(p, fill.bits, 0)};
 }
+inline void store_partial(double* p, std::size_t, f64x2 a) { wasm_v128_store64_lane(p, a.bits, 0); }
 
 struct f32x4 {
   static constexpr std::size_t kLanes = 4;
@@ -44,6 +63,10 @@ inline void store(float* p, f32x4 a) { wasm_v128_store(p, a.bits); }
 inline f32x4 operator+(f32x4 a, f32x4 b) { return {wasm_f32x4_add(a.bits, b.bits)}; }
 inline f32x4 operator-(f32x4 a, f32x4 b) { return {wasm_f32x4_sub(a.bits, b.bits)}; }
 inline f32x4 operator*(f32x4 a, f32x4 b) { return {wasm_f32x4_mul(a.bits, b.bits)}; }
+
+inline f32x4 abs(f32x4 a) { return {wasm_f32x4_abs(a.bits)}; }
+/// NaN where one of them is.
+inline f32x4 max(f32x4 a, f32x4 b) { return {wasm_f32x4_max(a.bits, b.bits)}; }
 
 /// As a tree, so that the lanes are equal among themselves.
 inline float sum_lanes(f32x4 a) {
@@ -75,5 +98,59 @@ inline f64x2 widen_low(f32x4 a) { return {wasm_f64x2_promote_low_f32x4(a.bits)};
 inline f64x2 widen_high(f32x4 a) {
   return {wasm_f64x2_promote_low_f32x4(wasm_i64x2_shuffle(a.bits, a.bits, 1, 1))};
 }
+
+/// Rounded to nearest, ties to even.
+inline f32x4 narrow(f64x2 low, f64x2 high) {
+  return {wasm_i64x2_shuffle(wasm_f32x4_demote_f64x2_zero(low.bits), wasm_f32x4_demote_f64x2_zero(high.bits),
+                             0, 2)};
+}
+
+/// Four halves as floats: exact.
+inline f32x4 load(const Half* p) {
+  const v128_t bits = wasm_u32x4_load16x4(p);
+  const v128_t sign = wasm_i32x4_shl(wasm_v128_and(bits, wasm_i32x4_splat(0x8000)), 16);
+  const v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(bits, wasm_i32x4_splat(0x7fff)), 13);
+  // Read as a float this is 2^112 times too small (the exponents' biases are 15 and 127), also where it is
+  // subnormal. Infinity and NaN have exponent 31, which must become 255.
+  const v128_t finite = wasm_f32x4_mul(magnitude, wasm_f32x4_splat(0x1p112f));
+  const v128_t special = wasm_v128_or(magnitude, wasm_i32x4_splat(0x7f800000));
+  const v128_t is_special = wasm_i32x4_gt(magnitude, wasm_i32x4_splat((31 << 23) - 1));
+  return {wasm_v128_or(sign, wasm_v128_bitselect(special, finite, is_special))};
+}
+
+/// Four floats as halves, each rounded to nearest, ties to even: subnormals and overflow to infinity as well.
+inline void store(Half* p, f32x4 a) {
+  const v128_t magnitude = wasm_v128_and(a.bits, wasm_i32x4_splat(0x7fffffff));
+  const v128_t sign = wasm_u32x4_shr(wasm_v128_xor(a.bits, magnitude), 16);
+  // Adding half of a step less one, and one more where the last bit is odd, rounds; a carry runs into the
+  // exponent, as it should.
+  const v128_t odd = wasm_v128_and(wasm_u32x4_shr(magnitude, 13), wasm_i32x4_splat(1));
+  const v128_t rounded = wasm_i32x4_add(wasm_i32x4_add(magnitude, wasm_i32x4_splat(0xfff)), odd);
+  const v128_t normal = wasm_i32x4_sub(wasm_u32x4_shr(rounded, 13), wasm_i32x4_splat(112 << 10));
+  // The steps of floats from 0.5 to 1 are those of subnormal halves, so an addition rounds to them.
+  const v128_t half = wasm_f32x4_splat(0.5f);
+  const v128_t subnormal = wasm_i32x4_sub(wasm_f32x4_add(magnitude, half), half);
+  const v128_t is_subnormal = wasm_i32x4_lt(magnitude, wasm_i32x4_splat(113 << 23));
+  const v128_t infinity = wasm_i32x4_splat(0x7c00);
+  const v128_t finite = wasm_i32x4_min(wasm_v128_bitselect(subnormal, normal, is_subnormal), infinity);
+  const v128_t is_nan = wasm_i32x4_gt(magnitude, wasm_i32x4_splat(0x7f800000));
+  const v128_t result = wasm_v128_bitselect(wasm_i32x4_splat(0x7e00), finite, is_nan);
+  const v128_t halves = wasm_v128_or(result, sign);
+  wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(halves, halves), 0);
+}
+
+/// The vector of a type's values.
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  using type = f32x4;
+};
+template <>
+struct VectorOf<double> {
+  using type = f64x2;
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
 
 }  // namespace simdnorm

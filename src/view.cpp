@@ -3,22 +3,26 @@
 namespace simdnorm {
 namespace {
 
-std::size_t product(Extents extents) {
-  std::size_t result = 1;
-  for (std::size_t extent : extents) result *= extent;
-  return result;
-}
-
 /// Joins runs: the fewer and longer the runs, the faster the kernels.
 View joined(View view) {
   if (view.groups == 1) {
     view.cols *= view.rows;
     view.rows = 1;
   }
+  if (view.rows == 1) {
+    view.groups *= view.outer;
+    view.outer = 1;
+  }
   return view;
 }
 
 }  // namespace
+
+std::size_t product(Extents extents) {
+  std::size_t result = 1;
+  for (std::size_t extent : extents) result *= extent;
+  return result;
+}
 
 std::optional<View> view_over_axes(Extents shape, Extents axes) {
   // The extents of [outer, rows, groups, cols], filled from the last axis to the first: cols and rows take
@@ -47,6 +51,13 @@ std::optional<View> view_over_axes(Extents shape, Extents axes) {
     view.inner = groups;
   }
   return joined(view);
+}
+
+View view_by_group(Extents shape, std::size_t axis, std::size_t groups) {
+  const std::size_t before = product(shape.subspan(1, axis - 1));
+  const std::size_t after = product(shape.subspan(axis + 1));
+  const std::size_t channels = shape[axis];
+  return joined({shape[0], before, groups, channels / groups * after, channels, after});
 }
 
 View view_by_channel(Extents shape, std::size_t axis) {

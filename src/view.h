@@ -25,11 +25,18 @@ struct View {
 
 using Extents = std::span<const std::size_t>;
 
+std::size_t product(Extents extents);
+
 /// Statistics over a set of axes (in ascending order), parameters along them: layer norm and its kin.
 /// Empty where the axes alternate with the others so often that four extents cannot say it, such as axes 0
 /// and 2 of rank 4. The parameters repeat only where the axes are neighbours (extents of 1 aside): elsewhere
 /// channels is 0.
 std::optional<View> view_over_axes(Extents shape, Extents axes);
+
+/// Statistics over each item of axis 0 and each group of neighbouring channels, parameters along the channels:
+/// group norm, and instance norm, where every channel is a group. The channel axis is not the first, and
+/// `groups` divides its extent.
+View view_by_group(Extents shape, std::size_t axis, std::size_t groups);
 
 /// Statistics over all axes but the channel axis, parameters along it: batch norm.
 View view_by_channel(Extents shape, std::size_t axis);

@@ -1,0 +1,91 @@
+#pragma once
+// What every operation takes and returns.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "simd.h"
+#include "view.h"
+
+namespace simdnorm {
+
+/// What parameters and statistics are, for x of a type.
+template <class T>
+struct ParameterOf {
+  using type = T;
+};
+template <>
+struct ParameterOf<Half> {
+  using type = float;
+};
+
+/// What an operation works on; T is the type of x: float, double, or Half. Null or empty: absent. Each
+/// operation's header says which members it uses.
+///
+/// Nothing may overlap what is written, except that y may be x, and residual_out x or residual. Alignment is
+/// free; 64 bytes are fastest.
+template <class T = float>
+struct Arguments {
+  using Parameter = typename ParameterOf<T>::type;
+
+  /// The extents of x, row-major, the last one fastest; at most kMaxRank.
+  Extents shape = {};
+  /// The axes that share statistics, in any order, or the one channel axis.
+  Extents axes = {};
+  const T* x = nullptr;
+  T* y = nullptr;
+  /// Added to x before anything else; the sum is rounded to T, and written to residual_out.
+  const T* residual = nullptr;
+  T* residual_out = nullptr;
+  const Parameter* scale = nullptr;
+  const Parameter* bias = nullptr;
+  /// Statistics that are given.
+  const Parameter* mean = nullptr;
+  const Parameter* variance = nullptr;
+  /// How many places along axis 1 are valid in each item of axis 0.
+  const std::int32_t* lengths = nullptr;
+  /// In units of x squared, inside the root; for lp_normalize in units of x.
+  double epsilon = 1e-5;
+  /// Groups of channels.
+  std::size_t groups = 1;
+  /// The order of the norm: 1, 2 or infinity.
+  double p = 2;
+  /// Local response norm: channels in the window, and the constants of its formula.
+  std::size_t size = 1;
+  double alpha = 1e-4, beta = 0.75, k = 1;
+  /// Statistics that are wanted, one for each group.
+  Parameter* mean_out = nullptr;
+  Parameter* variance_out = nullptr;
+  Parameter* inv_std_out = nullptr;
+  /// Memory to work in, aligned to 64 bytes: as many as the operation's scratch function says.
+  void* scratch = nullptr;
+};
+
+enum class Status : unsigned {
+  kOk,
+  /// The operation is not possible over these axes, with these groups or this norm.
+  kAxes,
+};
+
+/// Takes pieces of Arguments::scratch. Of null it takes as well, to find out how much there must be.
+class Scratch {
+ public:
+  explicit Scratch(void* memory) : memory_(static_cast<char*>(memory)) {}
+
+  template <class T>
+  T* take(std::size_t count) {
+    constexpr std::size_t kAlignment = 64;
+    char* const piece = memory_ ? memory_ + bytes_ : nullptr;
+    bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return reinterpret_cast<T*>(piece);
+  }
+  std::size_t bytes() const { return bytes_; }
+  /// What is left, for somebody else to take from.
+  void* rest() const { return memory_ ? memory_ + bytes_ : nullptr; }
+
+ private:
+  char* memory_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace simdnorm

@@ -1,0 +1,120 @@
+#include "half.h"
+
+#include <algorithm>
+
+#include "over_axes.h"
+
+namespace simdnorm {
+namespace {
+
+constexpr std::size_t kLanes = f32x4::kLanes;
+
+/// Calls body(i, count) for vectors of four values and what is left.
+template <class Body>
+void each_four(std::size_t count, Body body) {
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) body(i, kLanes);
+  if (i < count) body(i, count - i);
+}
+
+f32x4 load_some(const Half* p, std::size_t count) {
+  if (count == kLanes) return load(p);
+  Half halves[kLanes] = {};
+  std::copy_n(p, count, halves);
+  return load(halves);
+}
+
+void store_some(Half* p, std::size_t count, f32x4 values) {
+  Half halves[kLanes];
+  store(halves, values);
+  std::copy_n(halves, count, p);
+}
+
+void store_some(float* p, std::size_t count, f32x4 values) {
+  if (count == kLanes) {
+    store(p, values);
+  } else {
+    store_partial(p, count, values);
+  }
+}
+
+f32x4 load_some(const float* p, std::size_t count) {
+  return count == kLanes ? load(p) : load_partial(p, count, f32x4::splat(0));
+}
+
+/// x + residual, rounded to halves, as floats; and as halves where `out` is there.
+void add_halves(const Half* x, const Half* residual, Half* out, float* sum, std::size_t count) {
+  constexpr std::size_t kPiece = 128;
+  float piece[kPiece];
+  Half rounded[kPiece];
+  for (std::size_t i = 0; i < count; i += kPiece) {
+    const std::size_t now = std::min(count - i, kPiece);
+    widen(x + i, sum + i, now);
+    widen(residual + i, piece, now);
+    add(sum + i, piece, sum + i, now);
+    narrow(sum + i, rounded, now);
+    widen(rounded, sum + i, now);
+    if (out) std::copy_n(rounded, now, out + i);
+  }
+}
+
+/// The same arguments for floats that are yet to be found.
+Arguments<float> as_floats(const Arguments<Half>& given, Scratch& scratch) {
+  float* const x = scratch.take<float>(product(given.shape));
+  return {
+      .shape = given.shape,
+      .axes = given.axes,
+      .x = x,
+      .y = given.y ? x : nullptr,
+      .scale = given.scale,
+      .bias = given.bias,
+      .mean = given.mean,
+      .variance = given.variance,
+      .lengths = given.lengths,
+      .epsilon = given.epsilon,
+      .groups = given.groups,
+      .p = given.p,
+      .size = given.size,
+      .alpha = given.alpha,
+      .beta = given.beta,
+      .k = given.k,
+      .mean_out = given.mean_out,
+      .variance_out = given.variance_out,
+      .inv_std_out = given.inv_std_out,
+      .scratch = scratch.rest(),
+  };
+}
+
+}  // namespace
+
+SIMDNORM_ONCE void widen(const Half* x, float* y, std::size_t count) {
+  each_four(count, [&](std::size_t i, std::size_t n) { store_some(y + i, n, load_some(x + i, n)); });
+}
+
+SIMDNORM_ONCE void narrow(const float* x, Half* y, std::size_t count) {
+  each_four(count, [&](std::size_t i, std::size_t n) { store_some(y + i, n, load_some(x + i, n)); });
+}
+
+Status run_on_halves(FloatOperation run, const Arguments<Half>& given) {
+  Scratch scratch(given.scratch);
+  const Arguments<float> floats = as_floats(given, scratch);
+  const std::size_t count = product(given.shape);
+  float* const x = const_cast<float*>(floats.x);
+  if (given.residual) {
+    add_halves(given.x, given.residual, given.residual_out, x, count);
+    if (given.residual_out && given.lengths) clear_padding(given.shape, given.lengths, given.residual_out);
+  } else {
+    widen(given.x, x, count);
+  }
+  const Status status = run(floats);
+  if (status == Status::kOk && given.y) narrow(x, given.y, count);
+  return status;
+}
+
+std::size_t scratch_on_halves(FloatScratch needed, const Arguments<Half>& given) {
+  Scratch scratch(nullptr);
+  const Arguments<float> floats = as_floats(given, scratch);
+  return scratch.bytes() + needed(floats);
+}
+
+}  // namespace simdnorm

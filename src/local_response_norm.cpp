@@ -1,0 +1,175 @@
+#include "local_response_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace simdnorm {
+namespace {
+
+constexpr std::size_t kLanes = f64x2::kLanes;
+
+/// s^|beta| from products and square roots alone, which are the same everywhere; pow of the C libraries is not.
+/// The exponent's bits after the point choose among s^(1/2), s^(1/4), ..., those before it among s, s^2, ...
+class Power {
+ public:
+  Power(double beta, int precision) {
+    const double size = std::fabs(beta);
+    whole_ = std::floor(size);
+    double rest = size - whole_;
+    for (; rest > 0 && bits_ < precision; ++bits_) {
+      rest *= 2;
+      fraction_ = fraction_ << 1 | (rest >= 1);
+      if (rest >= 1) rest -= 1;
+    }
+  }
+
+  SIMDNORM_ONCE f64x2 operator()(f64x2 s) const {
+    f64x2 result = f64x2::splat(1), root = s;
+    for (int bit = bits_; bit-- > 0;) {
+      root = sqrt(root);
+      if (fraction_ >> bit & 1) result = result * root;
+    }
+    f64x2 square = s;
+    for (double whole = whole_; whole >= 1; whole = std::floor(whole / 2)) {
+      if (whole > 2 * std::floor(whole / 2)) result = result * square;
+      square = square * square;
+    }
+    return result;
+  }
+  double operator()(double s) const { return first_lane((*this)(f64x2::splat(s))); }
+
+ private:
+  double whole_;
+  std::uint64_t fraction_ = 0;
+  int bits_ = 0;
+};
+
+/// What lies before the channel axis, along it, and after it; and how far a window reaches.
+struct Window {
+  std::size_t items, channels, places;
+  std::size_t before, after;
+
+  template <class T>
+  explicit Window(const Arguments<T>& arguments) {
+    const std::size_t axis = arguments.axes[0];
+    items = product(arguments.shape.first(axis));
+    channels = arguments.shape[axis];
+    places = product(arguments.shape.subspan(axis + 1));
+    const std::size_t reach = channels > 0 ? channels - 1 : 0;
+    before = std::min((arguments.size - 1) / 2, reach);
+    after = std::min(arguments.size / 2, reach);
+  }
+  std::size_t padded() const { return (before + channels + after) * places; }
+};
+
+template <class T>
+class Item {
+ public:
+  Item(const Window& window, const Arguments<T>& arguments)
+      : window_(window),
+        power_(arguments.beta, std::is_same_v<T, float> ? 40 : 60),
+        is_divided_(arguments.beta >= 0),
+        alpha_(arguments.alpha / static_cast<double>(arguments.size)),
+        k_(arguments.k),
+        values_(Scratch(arguments.scratch).take<double>(window.padded())) {
+    std::fill_n(values_, window.padded(), 0.0);
+  }
+
+  /// The values of one item; y may be x.
+  void normalize(const T* x, T* y) const {
+    const std::size_t size = window_.channels * window_.places;
+    std::copy_n(x, size, values_ + window_.before * window_.places);
+    std::size_t i = 0;
+    for (; i + kLanes <= size; i += kLanes) store_two(y + i, normalized(i, [](const double* p) { return load(p); }));
+    if (i < size) {
+      const auto load_one = [](const double* p) { return load_partial(p, 1, f64x2::splat(0)); };
+      y[i] = static_cast<T>(first_lane(normalized(i, load_one)));
+    }
+  }
+
+ private:
+  static void store_two(float* p, f64x2 a) { store_partial(p, 2, narrow(a, a)); }
+  static void store_two(double* p, f64x2 a) { store(p, a); }
+
+  std::size_t reach() const { return window_.before + window_.after; }
+  const double* centre(std::size_t i) const { return values_ + i + window_.before * window_.places; }
+
+  template <class Load>
+  f64x2 normalized(std::size_t i, Load load_at) const {
+    f64x2 sum = f64x2::splat(0);
+    for (std::size_t c = 0; c <= reach(); ++c) {
+      const f64x2 value = load_at(values_ + i + c * window_.places);
+      sum = sum + value * value;
+    }
+    const f64x2 s = f64x2::splat(k_) + f64x2::splat(alpha_) * sum;
+    const f64x2 power = power_(s), value = load_at(centre(i));
+    const f64x2 result = is_divided_ ? value / power : value * power;
+    if constexpr (std::is_same_v<T, double>) {
+      if (is_out_of_range(first_lane(s)) || is_out_of_range(last_lane(s))) {
+        const double lanes[] = {is_out_of_range(first_lane(s)) ? rescued(i) : first_lane(result),
+                                is_out_of_range(last_lane(s)) ? rescued(i + 1) : last_lane(result)};
+        return load(lanes);
+      }
+    }
+    return result;
+  }
+
+  /// Whether squares of doubles may have overflowed or lost bits. (Those of floats don't, as doubles.)
+  static bool is_out_of_range(double s) { return !(s >= 1e-290 && s <= 1e290); }
+
+  /// The same with values measured in a power of two that leaves their squares room.
+  SIMDNORM_ONCE double rescued(std::size_t i) const {
+    double largest = 0;
+    for (std::size_t c = 0; c <= reach(); ++c) {
+      largest = std::max(largest, std::fabs(values_[i + c * window_.places]));
+    }
+    const double unit = largest > 1 ? 0x1p600 : 0x1p-600;
+    double sum = 0;
+    for (std::size_t c = 0; c <= reach(); ++c) {
+      const double value = values_[i + c * window_.places] / unit;
+      sum += value * value;
+    }
+    const double part = alpha_ * sum;
+    const bool is_k_alone = part == 0;
+    const double power = power_(is_k_alone ? k_ : k_ / unit / unit + part);
+    const double unit_power = is_k_alone ? 1 : power_(unit);
+    const double value = *centre(i);
+    return is_divided_ ? value / power / unit_power / unit_power : value * power * unit_power * unit_power;
+  }
+
+  const Window& window_;
+  const Power power_;
+  const bool is_divided_;
+  const double alpha_, k_;
+  /// With zeros for the channels that a window lacks on both sides.
+  double* const values_;
+};
+
+}  // namespace
+
+template <class T>
+Status local_response_norm(const Arguments<T>& arguments) {
+  const Window window(arguments);
+  const Item<T> item(window, arguments);
+  const std::size_t size = window.channels * window.places;
+  for (std::size_t i = 0; i < window.items; ++i) item.normalize(arguments.x + i * size, arguments.y + i * size);
+  return Status::kOk;
+}
+
+template <class T>
+std::size_t local_response_norm_scratch(const Arguments<T>& arguments) {
+  Scratch scratch(nullptr);
+  scratch.take<double>(Window(arguments).padded());
+  return scratch.bytes();
+}
+
+#define SIMDNORM_INSTANTIATE(T)                                 \
+  template Status local_response_norm(const Arguments<T>&);     \
+  template std::size_t local_response_norm_scratch(const Arguments<T>&);
+SIMDNORM_INSTANTIATE(float)
+SIMDNORM_INSTANTIATE(double)
+#undef SIMDNORM_INSTANTIATE
+
+}  // namespace simdnorm

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "over_axes.h"
+
+namespace simdnorm {
+
+/// Root mean square normalization: each row by its own mean of squares.
+///
+///   y = x / sqrt(mean(x^2) + epsilon) * scale
+///
+/// where the mean is over the axes.
+///
+/// Shapes: as layer_norm, without bias; inv_std_out (or null) is 1 / sqrt(mean(x^2) + epsilon).
+/// Aliasing, errors, accuracy and cost: as layer_norm.
+/// Edge cases: as layer_norm; a row of zeros gives zeros (with epsilon above 0).
+/// Source: Zhang, Sennrich 2019, arXiv:1910.07467, eq. 4. ONNX RMSNormalization.
+///
+///   const std::size_t shape[] = {1, 2}, axes[] = {1};
+///   const float x[] = {1, 7};
+///   float y[2];
+///   rms_norm({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0});  // 0.2, 1.4
+template <class T = float>
+Status rms_norm(const Arguments<T>& arguments) {
+  normalize_over_axes(Kind::kRootMeanSquare, arguments);
+  return Status::kOk;
+}
+
+template <class T = float>
+std::size_t rms_norm_scratch(const Arguments<T>& arguments) {
+  return scratch_over_axes(Kind::kRootMeanSquare, arguments);
+}
+
+}  // namespace simdnorm
