@@ -8,6 +8,17 @@ import { build } from 'esbuild';
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const { version } = JSON.parse(readFileSync(path('../package.json'), 'utf8'));
 
+/**
+ * The module as a string, not as bytes: importing the package must do nothing, not even decode. In hexadecimal digits,
+ * of which compression finds what repeats in bytes: 30 kB gzipped, where base64 takes 40.
+ */
+const embeddedWasm = {
+  name: 'embedded wasm',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.wasm$/ }, ({ path }) => ({ contents: readFileSync(path, 'hex'), loader: 'text' }));
+  },
+};
+
 rmSync(path('../dist'), { recursive: true, force: true });
 await build({
   entryPoints: [path('index.ts')],
@@ -16,8 +27,7 @@ await build({
   format: 'esm',
   platform: 'neutral',
   target: 'es2022',
-  // As a string, not as bytes: importing the package must do nothing, not even decode.
-  loader: { '.wasm': 'base64' },
+  plugins: [embeddedWasm],
   define: { SIMDNORM_VERSION: JSON.stringify(version) },
   legalComments: 'inline',
   logLevel: 'warning',

@@ -10,7 +10,7 @@ import { aligned, type Heap, type Kernel } from './heap.js';
 export const maxRank = 16;
 
 /** Byte offsets in struct Call. */
-const offsets = {
+export const offsets = {
   epsilon: 0,
   p: 8,
   alpha: 16,

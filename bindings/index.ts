@@ -1,6 +1,6 @@
 // The package's main entry: the module's bytes are in it, so that there is no file to lose.
 
-import base64 from '../build/wasm/bindings/simdnorm.wasm';
+import digits from '../build/wasm/bindings/simdnorm.wasm';
 import { optionNames } from './check.js';
 import { start } from './load.js';
 import type { LoadOptions, Simdnorm } from './types.js';
@@ -8,8 +8,16 @@ import type { LoadOptions, Simdnorm } from './types.js';
 export { type ErrorCode, NormError } from './errors.js';
 export type * from './types.js';
 
+/** The value of a hexadecimal digit. */
+function digitAt(i: number): number {
+  const code = digits.charCodeAt(i);
+  return (code & 15) + 9 * (code >> 6);
+}
+
 function embedded(): Uint8Array {
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const bytes = new Uint8Array(digits.length / 2);
+  for (let i = 0; i < bytes.length; ++i) bytes[i] = 16 * digitAt(2 * i) + digitAt(2 * i + 1);
+  return bytes;
 }
 
 let shared: Promise<Simdnorm> | undefined;

@@ -12,7 +12,7 @@ declare module '*/simdnorm.js' {
 }
 
 declare module '*.wasm' {
-  /** The bytes as base64: see build.mjs. */
-  const base64: string;
-  export default base64;
+  /** The bytes as hexadecimal digits: see build.mjs. */
+  const digits: string;
+  export default digits;
 }

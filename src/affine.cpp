@@ -53,8 +53,8 @@ SIMDNORM_ONCE T apply_wide(T x, const Statistic& statistic, T scale, T bias) {
 }
 
 template <bool kLow, bool kScale, bool kBias, class T>
-SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_value, const T* scale, const T* bias, const T* x,
-               T* y, std::size_t count) {
+SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_value, const T* scale,
+                             const T* bias, const T* x, T* y, std::size_t count) {
   using V = Vector<T>;
   constexpr std::size_t kVector = kLanes<T>;
   const V mean = V::splat(mean_value), low = V::splat(low_value);
@@ -99,11 +99,11 @@ SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_val
 
 Statistic statistic_of(const Moments& moments, double epsilon) {
   const double unit = moments.unit;
-  const double in_units = epsilon / unit / unit;
-  // An epsilon that overflows in these units leaves nothing of the variance.
-  const double inv_std = in_units <= std::numeric_limits<double>::max()
-                             ? 1 / std::sqrt(moments.variance() + in_units)
-                             : 1 / std::sqrt(epsilon) * unit;
+  const double inside = moments.variance() + epsilon / unit / unit;
+  // An epsilon that overflows in these units leaves nothing of the variance; one that underflows is all that a
+  // variance of 0 has.
+  const bool is_epsilon_alone = inside == 0 || inside > std::numeric_limits<double>::max();
+  const double inv_std = is_epsilon_alone ? 1 / std::sqrt(epsilon) * unit : 1 / std::sqrt(inside);
   return {moments.mean, moments.low, inv_std, unit};
 }
 
@@ -157,7 +157,8 @@ SIMDNORM_ONCE void apply_run(const Run<T>& run, const T* x, T* y, std::size_t co
 }
 
 template <class T>
-void apply_row(const Statistic& statistic, const T* scale, const T* bias, const T* x, T* y, std::size_t count) {
+void apply_row(const Statistic& statistic, const T* scale, const T* bias, const T* x, T* y,
+               std::size_t count) {
   if (needs_wide<T>(statistic)) {
     for (std::size_t i = 0; i < count; ++i) {
       y[i] = apply_wide(x[i], statistic, scale ? scale[i] : 1, bias ? bias[i] : kNoBias<T>);
@@ -202,8 +203,8 @@ void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::size_t columns, 
 
 template <class T>
 template <bool kPerRow>
-SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride,
-                           const T* row_scale, const T* row_bias) const {
+SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std::size_t columns,
+                                         std::size_t stride, const T* row_scale, const T* row_bias) const {
   using V = Vector<T>;
   const auto scale_of = [&](std::size_t row) { return kPerRow && row_scale ? row_scale[row] : 1; };
   const auto bias_of = [&](std::size_t row) { return kPerRow && row_bias ? row_bias[row] : kNoBias<T>; };
@@ -228,7 +229,7 @@ SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std
     const auto apply_at = [&](std::size_t c, auto load_at, auto store_at) {
       const V mean = load_at(mean_ + c), factor = load_at(factor_ + c), bias = load_at(bias_ + c);
       const V low = kLow ? load_at(low_ + c) : V::splat(0);
-      for (std::size_t r = 0; r < kRows; ++r) {
+      const auto apply_one = [&](std::size_t r) {
         V d = load_at(x + r * stride + c) - mean;
         if (kLow) d = d - low;
         d = d * factor;
@@ -238,7 +239,9 @@ SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std
           d = d + bias;
         }
         store_at(y + r * stride + c, d);
-      }
+      };
+      apply_one(0);
+      if constexpr (kRows == 2) apply_one(1);
     };
     std::size_t c = 0;
     for (; c + kLanes<T> <= columns; c += kLanes<T>) {
@@ -266,10 +269,10 @@ SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std
   apply_low.template operator()<true>();
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                                                  \
-  template struct Run<T>;                                                                        \
-  template void apply_run(const Run<T>&, const T*, T*, std::size_t);                             \
-  template void apply_row(const Statistic&, const T*, const T*, const T*, T*, std::size_t);      \
+#define SIMDNORM_INSTANTIATE(T)                                                             \
+  template struct Run<T>;                                                                   \
+  template void apply_run(const Run<T>&, const T*, T*, std::size_t);                        \
+  template void apply_row(const Statistic&, const T*, const T*, const T*, T*, std::size_t); \
   template class Columns<T>;
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)

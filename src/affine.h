@@ -60,7 +60,8 @@ void apply_run(const Run<T>& run, const T* x, T* y, std::size_t count);
 
 /// One mean and inv_std; scale and bias (or null) for each value.
 template <class T>
-void apply_row(const Statistic& statistic, const T* scale, const T* bias, const T* x, T* y, std::size_t count);
+void apply_row(const Statistic& statistic, const T* scale, const T* bias, const T* x, T* y,
+               std::size_t count);
 
 /// Neighbouring columns, each with its own mean, inv_std, scale and bias.
 template <class T>

@@ -26,9 +26,11 @@ class Power {
   }
 
   SIMDNORM_ONCE f64x2 operator()(f64x2 s) const {
-    f64x2 result = f64x2::splat(1), root = s;
-    for (int bit = bits_; bit-- > 0;) {
-      root = sqrt(root);
+    // From the last bit to the first, so that every root halves the error of what was before it.
+    const f64x2 root = sqrt(s);
+    f64x2 result = f64x2::splat(1);
+    for (int bit = 0; bit < bits_; ++bit) {
+      result = sqrt(result);
       if (fraction_ >> bit & 1) result = result * root;
     }
     f64x2 square = s;
@@ -82,7 +84,8 @@ class Item {
     const std::size_t size = window_.channels * window_.places;
     std::copy_n(x, size, values_ + window_.before * window_.places);
     std::size_t i = 0;
-    for (; i + kLanes <= size; i += kLanes) store_two(y + i, normalized(i, [](const double* p) { return load(p); }));
+    for (; i + kLanes <= size; i += kLanes)
+      store_two(y + i, normalized(i, [](const double* p) { return load(p); }));
     if (i < size) {
       const auto load_one = [](const double* p) { return load_partial(p, 1, f64x2::splat(0)); };
       y[i] = static_cast<T>(first_lane(normalized(i, load_one)));
@@ -154,7 +157,8 @@ Status local_response_norm(const Arguments<T>& arguments) {
   const Window window(arguments);
   const Item<T> item(window, arguments);
   const std::size_t size = window.channels * window.places;
-  for (std::size_t i = 0; i < window.items; ++i) item.normalize(arguments.x + i * size, arguments.y + i * size);
+  for (std::size_t i = 0; i < window.items; ++i)
+    item.normalize(arguments.x + i * size, arguments.y + i * size);
   return Status::kOk;
 }
 
@@ -165,8 +169,8 @@ std::size_t local_response_norm_scratch(const Arguments<T>& arguments) {
   return scratch.bytes();
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                 \
-  template Status local_response_norm(const Arguments<T>&);     \
+#define SIMDNORM_INSTANTIATE(T)                             \
+  template Status local_response_norm(const Arguments<T>&); \
   template std::size_t local_response_norm_scratch(const Arguments<T>&);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)

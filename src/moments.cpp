@@ -64,7 +64,8 @@ struct TwoSum {
   }
 };
 
-/// A sum of sums over blocks, in more precision than theirs.
+/// A sum of sums over blocks, in more precision than theirs. It begins at 0 where it is written as {}; there are
+/// long arrays of them, of which few are used.
 template <class T>
 class Total;
 
@@ -75,7 +76,7 @@ class Total<float> {
   double value() const { return sum_; }
 
  private:
-  double sum_ = 0;
+  double sum_;
 };
 
 template <>
@@ -89,7 +90,7 @@ class Total<double> {
   double value() const { return sum_ + rest_; }
 
  private:
-  double sum_ = 0, rest_ = 0;
+  double sum_, rest_;
 };
 
 /// The same, lane by lane.
@@ -103,7 +104,7 @@ class VectorTotal<float> {
   void add_to(Total<double>& total) const { total.add(sum_lanes(sum_)); }
 
  private:
-  f64x2 sum_ = f64x2::splat(0);
+  f64x2 sum_;
 };
 
 template <>
@@ -121,7 +122,7 @@ class VectorTotal<double> {
   }
 
  private:
-  f64x2 sum_ = f64x2::splat(0), rest_ = f64x2::splat(0);
+  f64x2 sum_, rest_;
 };
 
 struct Sums {
@@ -202,7 +203,8 @@ auto tree(const At& at, std::size_t first) {
 
 /// Adds the sums of a term over a run to a block total. Lanes past the end hold `fill`, whose term is 0.
 template <class T, class Term>
-SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Term& term, typename Term::BlockTotal& total) {
+SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Term& term,
+                         typename Term::BlockTotal& total) {
   constexpr std::size_t kVector = kLanes<T>;
   const auto at = [&](std::size_t vector) { return term(load(x + vector * kVector)); };
   while (count > 0) {
@@ -327,7 +329,7 @@ struct AnyBlock {
 };
 
 SIMDNORM_ONCE double total_of(const VectorTotal<double>& sums) {
-  Total<double> total;
+  Total<double> total = {};
   sums.add_to(total);
   return total.value();
 }
@@ -344,7 +346,7 @@ SIMDNORM_ONCE Moments any_wide_moments(const AnyBlock& block, Fold fold) {
   Moments moments;
   double pivot = fold == Fold::kMoments ? block.at(block.x, 0) / unit : 0;
   for (int sweeps = 0; sweeps < 2; ++sweeps) {
-    PairTotal<double> sums;
+    PairTotal<double> sums = {};
     block.each_piece(unit, [&](const double* values, std::size_t size) {
       if (fold == Fold::kMagnitudes) {
         sweep(values, size, f64x2::splat(0), MagnitudeTerm<double>{}, sums.dd);
@@ -370,7 +372,8 @@ SIMDNORM_ONCE Moments wide_moments(const Block<T>& block, Fold fold) {
   const bool is_simple = fold == Fold::kMoments ? std::isfinite(first) : first == 0;
   if (is_simple && block.all_equal()) {
     const double unit = any.unit_for(std::fabs(first));
-    return {any.count(), first / unit, 0, 0, unit};
+    // With a low part of +0 the mean of -0 would be +0.
+    return {any.count(), first / unit, -0.0, 0, unit};
   }
   return any_wide_moments(any, fold);
 }
@@ -400,7 +403,7 @@ SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
 
 template <class T>
 SIMDNORM_ONCE Sums sums_of(const PairTotal<T>& totals) {
-  Total<double> d, dd;
+  Total<double> d = {}, dd = {};
   totals.d.add_to(d);
   totals.dd.add_to(dd);
   return {d.value(), dd.value()};
@@ -409,9 +412,9 @@ SIMDNORM_ONCE Sums sums_of(const PairTotal<T>& totals) {
 /// The sum of one term over a row.
 template <class T, class Term>
 SIMDNORM_ONCE double row_sum(const T* x, std::size_t count, const Term& term) {
-  VectorTotal<T> totals;
+  VectorTotal<T> totals = {};
   sweep(x, count, Vector<T>::splat(0), term, totals);
-  Total<double> total;
+  Total<double> total = {};
   totals.add_to(total);
   return total.value();
 }
@@ -433,12 +436,13 @@ Moments row_moments(const T* x, std::size_t length, Fold fold) {
   }
   if (fold == Fold::kLargest) {
     const double largest = largest_magnitude(x, length);
-    if (largest <= std::numeric_limits<T>::max() && largest >= kTinySquare<T>) return {count, 0, 0, largest, 1};
+    if (largest <= std::numeric_limits<T>::max() && largest >= kTinySquare<T>)
+      return {count, 0, 0, largest, 1};
     return wide_moments(block, fold);
   }
   T pivot = choose_pivot(x, length);
   for (int sweeps = 0; sweeps < 2; ++sweeps) {
-    PairTotal<T> totals;
+    PairTotal<T> totals = {};
     sweep_pairs(x, length, pivot, totals);
     const Verdict verdict = judge<T>(fold, sums_of(totals), count, pivot, moments);
     if (verdict == Verdict::kGood) return moments;
@@ -492,7 +496,7 @@ void run_moments(const T* x, std::size_t rows, std::size_t groups, std::size_t c
       const T* run = x + r * stride;
       for (std::size_t i = 0; i < groups; ++i, run += cols) {
         if (settled[i]) continue;
-        PairTotal<T> total;
+        PairTotal<T> total = {};
         sweep_pairs(run, cols, pivots[i], total);
         total.d.add_to(totals[i].d);
         total.dd.add_to(totals[i].dd);
@@ -557,7 +561,8 @@ void choose_column_pivots(const T* x, std::size_t rows, std::size_t columns, std
 
 /// Adds the tree of kRows rows of every column to its sums over a block.
 template <std::size_t kRows, bool kPivoted, class T>
-SIMDNORM_ONCE void add_rows(const T* x, std::size_t columns, std::size_t stride, const T* pivots, T* d, T* dd) {
+SIMDNORM_ONCE void add_rows(const T* x, std::size_t columns, std::size_t stride, const T* pivots, T* d,
+                            T* dd) {
   each_vector(columns, pivots, [&](std::size_t c, auto load_at) {
     const PairTerm<T, kPivoted> term = {load(pivots + c)};
     const auto at = [&](std::size_t row) { return term(load_at(x + row * stride)); };
@@ -599,8 +604,12 @@ void sweep_columns(const T* x, std::size_t rows, std::size_t columns, std::size_
 template <class T>
 void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size_t stride, Fold fold,
                     Moments* out) {
-  T pivots[kTileRoom<T>] = {};
-  if (fold == Fold::kMoments) choose_column_pivots(x, rows, columns, stride, pivots);
+  T pivots[kTileRoom<T>];
+  if (fold == Fold::kMoments) {
+    choose_column_pivots(x, rows, columns, stride, pivots);
+  } else {
+    std::fill_n(pivots, columns + kLanes<T>, T{0});
+  }
   ColumnTotals<T> totals[kTile<T>];
   // Neighbours of a column that needs a second sweep are swept with it; theirs come out as before.
   const auto sweep = [&](const bool*) {
@@ -672,6 +681,7 @@ void group_moments(const T* x, const View& view, Fold fold, std::size_t outer, s
 }
 
 template void group_moments(const float*, const View&, Fold, std::size_t, std::size_t, std::size_t, Moments*);
-template void group_moments(const double*, const View&, Fold, std::size_t, std::size_t, std::size_t, Moments*);
+template void group_moments(const double*, const View&, Fold, std::size_t, std::size_t, std::size_t,
+                            Moments*);
 
 }  // namespace simdnorm

@@ -7,18 +7,20 @@
 
 namespace simdnorm {
 
-/// Count, mean and sum of squared deviations from the mean: a monoid under merge(), with Moments{} as its
+/// Count, mean and sum of squared deviations from the mean: a monoid under merge(), with kNoMoments as its
 /// unit.
 ///
 /// The mean is mean + low: one double is not enough for the mean of doubles, as one float isn't for floats.
 /// Mean and m2 are in terms of x / unit, a power of two, which is 1 unless x is double and its squares would
 /// overflow or underflow.
 struct Moments {
-  double count = 0, mean = 0, low = 0, m2 = 0, unit = 1;
+  double count, mean, low, m2, unit;
 
   /// Of the population (divided by count), in units of unit squared. NaN without values.
   double variance() const { return m2 / count; }
 };
+
+inline constexpr Moments kNoMoments = {0, 0, 0, 0, 1};
 
 /// The moments of both groups of values together.
 /// Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances",

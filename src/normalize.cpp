@@ -47,7 +47,8 @@ Fold fold_of(Kind kind) {
 template <class T>
 class Tile {
  public:
-  Tile(const View& view, const Arguments<T>& arguments, std::size_t outer, std::size_t first, std::size_t groups)
+  Tile(const View& view, const Arguments<T>& arguments, std::size_t outer, std::size_t first,
+       std::size_t groups)
       : view_(view), arguments_(arguments), x_(arguments.x), outer_(outer), first_(first), groups_(groups) {}
 
   /// Makes x + residual what is normalized. It is kept in y where nobody wants it.
@@ -64,7 +65,8 @@ class Tile {
   SIMDNORM_ONCE void fold_statistics(Kind kind) {
     Moments moments[kTile<T>];
     group_moments(x_, view_, fold_of(kind), outer_, first_, groups_, moments);
-    for (std::size_t i = 0; i < groups_; ++i) statistics_[i] = finish(kind, moments[i], arguments_, place() + i);
+    for (std::size_t i = 0; i < groups_; ++i)
+      statistics_[i] = finish(kind, moments[i], arguments_, place() + i);
   }
 
   SIMDNORM_ONCE void merge_into(Kind kind, Moments* all) const {
@@ -204,7 +206,8 @@ bool can_fold(Kind kind, const View& view) {
 }
 
 template <class T>
-SIMDNORM_ONCE Statistic finish(Kind kind, const Moments& moments, const Arguments<T>& arguments, std::size_t place) {
+SIMDNORM_ONCE Statistic finish(Kind kind, const Moments& moments, const Arguments<T>& arguments,
+                               std::size_t place) {
   Statistic statistic;
   switch (kind) {
     case Kind::kDeviation:
@@ -271,12 +274,12 @@ void apply_statistics(const View& view, const Statistic* statistics, const Argum
   });
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                                                  \
-  template void normalize(const View&, Kind, const Arguments<T>&);                               \
-  template void normalize_by_given(const View&, const Arguments<T>&);                            \
-  template void merge_moments(const View&, Kind, const Arguments<T>&, Moments*);                 \
-  template void apply_statistics(const View&, const Statistic*, const Arguments<T>&);            \
-  template Statistic finish(Kind, const Moments&, const Arguments<T>&, std::size_t);             \
+#define SIMDNORM_INSTANTIATE(T)                                                       \
+  template void normalize(const View&, Kind, const Arguments<T>&);                    \
+  template void normalize_by_given(const View&, const Arguments<T>&);                 \
+  template void merge_moments(const View&, Kind, const Arguments<T>&, Moments*);      \
+  template void apply_statistics(const View&, const Statistic*, const Arguments<T>&); \
+  template Statistic finish(Kind, const Moments&, const Arguments<T>&, std::size_t);  \
   template void add(const T*, const T*, T*, std::size_t);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)

@@ -40,7 +40,10 @@ struct Operation {
   Kernel<double> on_doubles;
 };
 
-#define SIMDNORM_OPERATION(name, run, scratch) {name, {run<float>, scratch<float>}, {run<double>, scratch<double>}}
+#define SIMDNORM_OPERATION(name, run, scratch)                           \
+  {                                                                      \
+    name, {run<float>, scratch<float>}, { run<double>, scratch<double> } \
+  }
 inline constexpr Operation kOperations[] = {
     SIMDNORM_OPERATION("layerNorm", layer_norm, layer_norm_scratch),
     SIMDNORM_OPERATION("rmsNorm", rms_norm, rms_norm_scratch),

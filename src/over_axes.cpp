@@ -48,6 +48,14 @@ struct Reading {
   std::size_t room() const { return is_permuted ? view.size() : 0; }
 };
 
+/// Whether rows lie one after another, as they do in most calls. A call of few values should not think long.
+bool are_rows(Extents shape, Extents axes) {
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != shape.size() - axes.size() + i) return false;
+  }
+  return true;
+}
+
 /// Over axes in ascending order.
 SIMDNORM_ONCE Reading reading_over_axes(Kind kind, Extents shape, const List& axes, bool has_parameters) {
   Reading reading;
@@ -98,7 +106,8 @@ void read(const Reading& reading, const Arguments<T>& arguments, T* room, Body b
 
 /// Scale or bias, given along axes in any order, along the same axes in ascending order.
 template <class T>
-SIMDNORM_ONCE const T* along_ascending(Extents shape, Extents axes, const List& sorted, const T* values, T* room) {
+SIMDNORM_ONCE const T* along_ascending(Extents shape, Extents axes, const List& sorted, const T* values,
+                                       T* room) {
   if (!values) return nullptr;
   List extents, order;
   for (const std::size_t axis : axes) extents.add(shape[axis]);
@@ -115,7 +124,11 @@ class Items {
  public:
   /// Over the axes (ascending), or over all axes but the one in arguments.axes.
   SIMDNORM_ONCE Items(Kind kind, const Arguments<T>& arguments, const List& axes, bool over_others)
-      : kind_(kind), arguments_(arguments), over_others_(over_others), axes_(axes), scratch_(arguments.scratch) {
+      : kind_(kind),
+        arguments_(arguments),
+        over_others_(over_others),
+        axes_(axes),
+        scratch_(arguments.scratch) {
     const Extents shape = arguments.shape;
     extent_ = shape[1];
     place_ = product(shape.subspan(2));
@@ -158,7 +171,7 @@ class Items {
       }
       // Those past the end have no values.
       for (std::size_t g = length > 0 ? groups(length) : 0; g < all; ++g) {
-        finish(kind_, Moments{}, arguments_, item * all + g);
+        finish(kind_, kNoMoments, arguments_, item * all + g);
       }
     }
     clear();
@@ -216,7 +229,7 @@ class Items {
 
   void normalize_merged() {
     const std::size_t all = groups(extent_);
-    std::fill_n(moments_, all, Moments{});
+    std::fill_n(moments_, all, kNoMoments);
     const auto each_item = [&](auto body) {
       for (std::size_t item = 0; item < arguments_.shape[0]; ++item) {
         const std::size_t length = length_of(item);
@@ -310,18 +323,23 @@ struct Prepared {
 
 template <class T>
 void normalize_over_axes(Kind kind, const Arguments<T>& given) {
+  if (!given.lengths && are_rows(given.shape, given.axes)) {
+    const std::size_t kept = given.shape.size() - given.axes.size();
+    const std::size_t units = product(given.shape.subspan(kept));
+    return normalize({1, 1, product(given.shape.first(kept)), units, units, 1}, kind, given);
+  }
   Prepared<T> prepared(given);
   prepared.sort_parameters();
   const Arguments<T>& arguments = prepared.arguments;
   if (arguments.lengths) return Items<T>(kind, arguments, prepared.axes, false).normalize();
-  const Reading reading =
-      reading_over_axes(kind, arguments.shape, prepared.axes, has_parameters(arguments));
+  const Reading reading = reading_over_axes(kind, arguments.shape, prepared.axes, has_parameters(arguments));
   read(reading, arguments, static_cast<T*>(arguments.scratch),
        [&](const Arguments<T>& a) { normalize(reading.view, kind, a); });
 }
 
 template <class T>
 std::size_t scratch_over_axes(Kind kind, const Arguments<T>& given) {
+  if (!given.lengths && are_rows(given.shape, given.axes)) return 0;
   Arguments<T> arguments = given;
   arguments.scratch = nullptr;
   const Prepared<T> prepared(arguments);
@@ -329,8 +347,7 @@ std::size_t scratch_over_axes(Kind kind, const Arguments<T>& given) {
     return prepared.bytes + Items<T>(kind, prepared.arguments, prepared.axes, false).scratch();
   }
   Scratch scratch(nullptr);
-  scratch.take<T>(
-      reading_over_axes(kind, arguments.shape, prepared.axes, has_parameters(arguments)).room());
+  scratch.take<T>(reading_over_axes(kind, arguments.shape, prepared.axes, has_parameters(arguments)).room());
   return prepared.bytes + scratch.bytes();
 }
 
@@ -361,11 +378,11 @@ void clear_padding(Extents shape, const std::int32_t* lengths, T* values) {
   }
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                             \
-  template void normalize_over_axes(Kind, const Arguments<T>&);             \
-  template std::size_t scratch_over_axes(Kind, const Arguments<T>&);        \
-  template void normalize_over_others(const Arguments<T>&);                 \
-  template std::size_t scratch_over_others(const Arguments<T>&);            \
+#define SIMDNORM_INSTANTIATE(T)                                      \
+  template void normalize_over_axes(Kind, const Arguments<T>&);      \
+  template std::size_t scratch_over_axes(Kind, const Arguments<T>&); \
+  template void normalize_over_others(const Arguments<T>&);          \
+  template std::size_t scratch_over_others(const Arguments<T>&);     \
   template void clear_padding(Extents, const std::int32_t*, T*);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)

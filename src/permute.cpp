@@ -25,7 +25,8 @@ SIMDNORM_ONCE void copy(const Walk& walk, std::size_t axis, const T* x, T* y) {
   }
   const std::size_t extent = walk.extent[axis], from = walk.from[axis], to = walk.to[axis];
   if (axis + 2 == walk.rank) {
-    const std::size_t inner = walk.extent[axis + 1], inner_from = walk.from[axis + 1], inner_to = walk.to[axis + 1];
+    const std::size_t inner = walk.extent[axis + 1], inner_from = walk.from[axis + 1],
+                      inner_to = walk.to[axis + 1];
     for (std::size_t i = 0; i < extent; i += kSquare) {
       for (std::size_t j = 0; j < inner; j += kSquare) {
         const std::size_t i_end = std::min(i + kSquare, extent), j_end = std::min(j + kSquare, inner);

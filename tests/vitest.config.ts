@@ -8,7 +8,12 @@ export default defineConfig({
   // The built package, as its users have it.
   resolve: { alias: { simdnorm: here('../dist/index.js') } },
   test: {
-    include: ['tests/js/**/*.test.ts', 'tests/browser/**/*.test.ts', 'tests/package/**/*.test.ts'],
+    include: [
+      'tests/js/**/*.test.ts',
+      'tests/browser/**/*.test.ts',
+      'tests/package/**/*.test.ts',
+      'tests/conformance/**/*.test.ts',
+    ],
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -2,7 +2,17 @@
 // `node tests/bench/kernels.mjs [part of an operation's name]`. The constants in src/ were chosen by it.
 
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
 import createModule from '../../build/wasm/bindings/simdnorm.js';
+
+const { outputFiles } = await build({
+  entryPoints: [fileURLToPath(new URL('../../bindings/call.ts', import.meta.url))],
+  bundle: true,
+  format: 'esm',
+  write: false,
+});
+const { offsets } = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
 
 const rounds = 31;
 const roundValues = 2e6;
@@ -36,12 +46,18 @@ function median(times) {
 
 /** Writes struct Call of bindings/embind.cpp. */
 function prepare(operation, shape, axes) {
-  const given = operation === 'batchNorm' ? [mean, variance] : [0, 0];
-  const words = [x, y, scale, bias, ...given, 0, 0, 0, shape.length, axes.length];
-  new Float64Array(memory.buffer, call, 1)[0] = 1e-5;
-  uint32.set(words, call / 4 + 2);
-  uint32.set(shape, call / 4 + 13);
-  uint32.set(axes, call / 4 + 29);
+  const word = (name, value) => {
+    uint32[(call + offsets[name]) / 4] = value;
+  };
+  for (const name of Object.keys(offsets)) word(name, 0);
+  new Float64Array(memory.buffer, call, 1)[offsets.epsilon / 8] = 1e-5;
+  for (const [name, address] of Object.entries({ x, y, scale, bias })) word(name, address);
+  if (operation === 'batchNorm') for (const [name, address] of Object.entries({ mean, variance })) word(name, address);
+  word('groups', 32);
+  word('rank', shape.length);
+  word('axisCount', axes.length);
+  uint32.set(shape, (call + offsets.shape) / 4);
+  uint32.set(axes, (call + offsets.axes) / 4);
 }
 
 const cases = [
@@ -53,6 +69,10 @@ const cases = [
   ['layerNorm', [2048, 1024], 1],
   ['layerNorm', [1024, 4096], 1],
   ['layerNorm', [16384, 768], 1],
+  ['rmsNorm', [128, 768], 1],
+  ['rmsNorm', [16384, 768], 1],
+  ['groupNorm', [8, 64, 64, 64], 1],
+  ['instanceNorm', [8, 64, 64, 64], 1],
   ['batchNormTraining', [32, 64, 56, 56], 1],
   ['batchNormTraining', [32, 56, 56, 64], 3],
   ['batchNormTraining', [4096, 256], 1],

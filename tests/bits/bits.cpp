@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "simdnorm.h"
@@ -14,6 +16,8 @@ namespace {
 
 using Values = std::vector<float>;
 using Shape = std::vector<std::size_t>;
+using Lengths = std::vector<std::int32_t>;
+using simdnorm::Half;
 
 const Values kAbsent;
 
@@ -21,14 +25,25 @@ const Values kAbsent;
 
 std::uint32_t low = 0, high = 0;
 
-void add(const Values& values) {
-  for (const float value : values) {
-    std::uint32_t word;
-    std::memcpy(&word, &value, sizeof word);
-    low = (low ^ word) * 0x9e3779b1u;
-    low ^= low >> 15;
-    high = (high ^ (word + low)) * 0x85ebca77u;
-    high ^= high >> 13;
+void add_word(std::uint32_t word) {
+  low = (low ^ word) * 0x9e3779b1u;
+  low ^= low >> 15;
+  high = (high ^ (word + low)) * 0x85ebca77u;
+  high ^= high >> 13;
+}
+
+/// Floats and doubles word by word, halves one by one. NaN (of groups without values) has different bits on
+/// different machines.
+template <class T>
+void add(const std::vector<T>& values) {
+  for (const T& value : values) {
+    std::uint32_t words[2] = {};
+    std::memcpy(words, &value, sizeof value);
+    if constexpr (!std::is_same_v<T, Half>) {
+      if (value != value) words[0] = words[1] = 0x7fc00000;
+    }
+    add_word(words[0]);
+    if (sizeof value > sizeof(std::uint32_t)) add_word(words[1]);
   }
 }
 
@@ -44,9 +59,19 @@ double next() {
 
 /// A multiple of a power of two plus an integer is exact in double, a product alone too: only the float
 /// rounds.
-Values values(std::size_t count, double offset, double step) {
-  Values result(count);
-  for (std::size_t i = 0; i < count; ++i) result[i] = static_cast<float>(offset + next() * step);
+template <class T = float>
+std::vector<T> values(std::size_t count, double offset, double step) {
+  std::vector<T> result(count);
+  for (std::size_t i = 0; i < count; ++i) result[i] = static_cast<T>(offset + next() * step);
+  return result;
+}
+
+/// Of both signs, from subnormal to 8.
+std::vector<Half> halves(std::size_t count) {
+  std::vector<Half> result(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    result[i] = {static_cast<std::uint16_t>(static_cast<std::int32_t>(next()) & 0xc7ff)};
+  }
   return result;
 }
 
@@ -120,6 +145,79 @@ void moments(const Values& x, const Shape& shape, const Shape& axes) {
   add(variance);
 }
 
+// ---------------------------------------------------------------- the family
+
+/// Everything at once: an operation, and what it is to have.
+template <class T>
+struct Call {
+  using Parameters = std::vector<typename simdnorm::Arguments<T>::Parameter>;
+
+  const char* name;
+  std::vector<T> x;
+  Shape shape, axes;
+  Parameters scale = {}, bias = {};
+  std::vector<T> residual = {};
+  Lengths lengths = {};
+  std::size_t statistics = 0;
+  double epsilon = 1e-5;
+  std::size_t groups = 1, size = 1;
+  double p = 2, beta = 0.75;
+};
+
+template <class T, class Run>
+void run_in_scratch(std::size_t bytes, const simdnorm::Arguments<T>& given, Run run) {
+  simdnorm::Arguments<T> arguments = given;
+  std::vector<char> scratch(bytes + 64);
+  arguments.scratch = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64);
+  run(arguments);
+}
+
+void run(const simdnorm::Operation& operation, const simdnorm::Arguments<float>& arguments) {
+  run_in_scratch(operation.on_floats.scratch(arguments), arguments, operation.on_floats.run);
+}
+void run(const simdnorm::Operation& operation, const simdnorm::Arguments<double>& arguments) {
+  run_in_scratch(operation.on_doubles.scratch(arguments), arguments, operation.on_doubles.run);
+}
+void run(const simdnorm::Operation& operation, const simdnorm::Arguments<Half>& arguments) {
+  const auto& kernel = operation.on_floats;
+  run_in_scratch(simdnorm::scratch_on_halves(kernel.scratch, arguments), arguments,
+                 [&](const auto& a) { simdnorm::run_on_halves(kernel.run, a); });
+}
+
+template <class T>
+void run(const Call<T>& call) {
+  std::vector<T> y(call.x.size()), sum(call.residual.size());
+  typename Call<T>::Parameters mean(call.statistics), inv_std(call.statistics);
+  const auto in = [](const auto& values) { return values.empty() ? nullptr : values.data(); };
+  const auto out = [](auto& values) { return values.empty() ? nullptr : values.data(); };
+  const bool is_rms = std::strcmp(call.name, "rmsNorm") == 0;
+  for (const simdnorm::Operation& operation : simdnorm::kOperations) {
+    if (std::strcmp(operation.name, call.name) != 0) continue;
+    run(operation, simdnorm::Arguments<T>{
+                       .shape = call.shape,
+                       .axes = call.axes,
+                       .x = call.x.data(),
+                       .y = y.data(),
+                       .residual = in(call.residual),
+                       .residual_out = out(sum),
+                       .scale = in(call.scale),
+                       .bias = in(call.bias),
+                       .lengths = in(call.lengths),
+                       .epsilon = call.epsilon,
+                       .groups = call.groups,
+                       .p = call.p,
+                       .size = call.size,
+                       .beta = call.beta,
+                       .mean_out = is_rms ? nullptr : out(mean),
+                       .inv_std_out = out(inv_std),
+                   });
+  }
+  add(y);
+  add(sum);
+  if (!is_rms) add(mean);
+  add(inv_std);
+}
+
 // ---------------------------------------------------------------- cases
 
 /// Deviations are about 1.2.
@@ -132,6 +230,7 @@ const Shape kBatches[] = {{2, 3, 1},    {9, 4, 1},    {17, 7, 1},  {128, 8, 1}, 
                           {3, 90, 7},   {20, 4, 15},  {2, 3, 16},  {3, 5, 49},  {4, 2, 513},
                           {7, 3, 1024}, {2, 300, 17}, {1, 4, 600}, {12, 1, 5}};
 const Shape kAxes[] = {{0}, {1}, {2}, {3}, {0, 1}, {1, 2}, {2, 3}, {0, 3}, {1, 3}, {0, 1, 2}, {0, 1, 2, 3}};
+const Shape kFamilyAxes[] = {{3}, {1}, {3, 2}, {0, 1}, {2, 0}, {1, 3}, {}};
 /// Steps of which squares, as floats, underflow or overflow.
 constexpr double kFarSteps[] = {1e-43, 1e-34, 1e-24, 1e14, 1e15, 1e26, 1e34};
 
@@ -157,6 +256,124 @@ void batches(const Shape& shape) {
     const Values center = values(shape[1], mean, kStep), variance = values(shape[1], 5, kStep);
     batch_norm(x, shape, center, variance, kAbsent, kAbsent, 1e-5);
     batch_norm(x, shape, center, variance, scale, bias, 0);
+  }
+}
+
+/// Statistics of x over axes, or of items and groups of channels.
+std::size_t places(const Shape& shape, const Shape& axes) {
+  std::size_t count = 1;
+  for (const std::size_t extent : shape) count *= extent;
+  for (const std::size_t axis : axes) count /= shape[axis];
+  return count;
+}
+
+/// Values of a type, as `values` and `halves` make them.
+template <class T>
+std::vector<T> draw(std::size_t count, double offset, double step) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return halves(count);
+  } else {
+    return values<T>(count, offset, step);
+  }
+}
+
+template <class T>
+void family(double offset, double step) {
+  using P = typename simdnorm::Arguments<T>::Parameter;
+  const Shape shape = {3, 5, 6, 7};
+  const std::size_t size = 630;
+  const Lengths lengths = {5, 0, 3};
+  for (const Shape& axes : kFamilyAxes) {
+    const std::vector<T> x = draw<T>(size, offset, step), residual = draw<T>(size, 0, step);
+    const std::size_t statistics = places(shape, axes), units = size / statistics;
+    const std::vector<P> scale = values<P>(units, 1, kStep), bias = values<P>(units, 0, kStep);
+    run<T>({.name = "layerNorm", .x = x, .shape = shape, .axes = axes, .statistics = statistics});
+    run<T>({.name = "layerNorm",
+            .x = x,
+            .shape = shape,
+            .axes = axes,
+            .scale = scale,
+            .bias = bias,
+            .residual = residual,
+            .statistics = statistics});
+    run<T>({.name = "layerNorm",
+            .x = x,
+            .shape = shape,
+            .axes = axes,
+            .scale = scale,
+            .lengths = lengths,
+            .statistics = statistics});
+    run<T>({.name = "rmsNorm",
+            .x = x,
+            .shape = shape,
+            .axes = axes,
+            .scale = scale,
+            .residual = residual,
+            .statistics = statistics});
+    run<T>({.name = "rmsNorm",
+            .x = x,
+            .shape = shape,
+            .axes = axes,
+            .lengths = lengths,
+            .statistics = statistics});
+    for (const double p : {1.0, 2.0, std::numeric_limits<double>::infinity()}) {
+      run<T>({.name = "lpNormalize", .x = x, .shape = shape, .axes = axes, .epsilon = 1e-12, .p = p});
+    }
+  }
+  for (const std::size_t axis : {1, 2, 3}) {
+    const std::vector<T> x = draw<T>(size, offset, step);
+    const std::size_t channels = shape[axis];
+    const std::vector<P> scale = values<P>(channels, 1, kStep), bias = values<P>(channels, 0, kStep);
+    run<T>({.name = "instanceNorm",
+            .x = x,
+            .shape = shape,
+            .axes = {axis},
+            .scale = scale,
+            .bias = bias,
+            .statistics = 3 * channels});
+    for (const std::size_t groups : {std::size_t{1}, channels}) {
+      run<T>({.name = "groupNorm",
+              .x = x,
+              .shape = shape,
+              .axes = {axis},
+              .scale = scale,
+              .bias = bias,
+              .statistics = 3 * groups,
+              .groups = groups});
+    }
+    run<T>({.name = "batchNormTraining",
+            .x = x,
+            .shape = shape,
+            .axes = {axis},
+            .scale = scale,
+            .bias = bias,
+            .statistics = channels});
+    if (axis > 1) {
+      run<T>({.name = "batchNormTraining",
+              .x = x,
+              .shape = shape,
+              .axes = {axis},
+              .lengths = lengths,
+              .statistics = channels});
+    }
+    for (const double beta : {0.75, 0.3, -2.5}) {
+      run<T>({.name = "localResponseNorm", .x = x, .shape = shape, .axes = {axis}, .size = 4, .beta = beta});
+    }
+  }
+  // Groups of several channels, in pieces of 1, 7 and 42 values.
+  for (const Shape& images :
+       {Shape{2, 12, 1}, Shape{2, 12, 7}, Shape{2, 12, 42}, Shape{2, 7, 12}, Shape{2, 7, 120}}) {
+    const std::vector<T> x = draw<T>(images[0] * images[1] * images[2], offset, step);
+    const std::size_t axis = images[1] == 12 ? 1 : 2;
+    const std::vector<P> scale = values<P>(images[axis], 1, kStep), bias = values<P>(images[axis], 0, kStep);
+    run<T>({.name = "groupNorm",
+            .x = x,
+            .shape = images,
+            .axes = {axis},
+            .scale = scale,
+            .bias = bias,
+            .statistics = 8,
+            .groups = 4});
   }
 }
 
@@ -186,6 +403,11 @@ std::string bit_hash() {
   for (const Shape& shape : kBatches) batches(shape);
   for (const Shape& axes : kAxes) moments(values(4 * 5 * 6 * 7, 100, kStep), {4, 5, 6, 7}, axes);
   for (const std::size_t length : {4, 7, 16, 37, 600}) far(length);
+  family<float>(3, kStep);
+  family<double>(3, kStep);
+  family<double>(1e9, kStep);
+  family<Half>(0, 0);
+  for (const double step : {0x1p-1060, 0x1p-600, 0x1p480, 0x1p1007}) family<double>(0, step);
   char digits[17];
   std::snprintf(digits, sizeof digits, "%08x%08x", static_cast<unsigned>(high), static_cast<unsigned>(low));
   return digits;
