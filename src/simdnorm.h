@@ -5,13 +5,21 @@
 // parameters repeat. A View says both in six integers; everything else is one loop (normalize.h).
 //
 //   view.h         shapes and axes become a View
+//   arguments.h    what every operation takes
 //   moments.h      how statistics fold: count, mean, m2
 //   affine.h       how statistics and parameters are applied
-//   normalize.h    the loop, and the Arguments that every operation takes
-//   layer_norm.h, batch_norm.h, operations.h    the operations and their table
+//   normalize.h    the loop
+//   over_axes.h    axes that no View can say, and items of different lengths
+//   permute.h, half.h, simd.h    axes in another order, half precision, the only intrinsics
+//   layer_norm.h, rms_norm.h, group_norm.h, batch_norm.h, lp_normalize.h, local_response_norm.h,
+//   operations.h   the operations and their table
 //
 // The library allocates nothing, prints nothing, keeps no state and throws nothing: its functions may run in
-// any number of threads at once. Statistics and parameters have one float each; sums are kept in double.
+// any number of threads at once. The caller supplies every buffer, scratch included: an operation that needs
+// some has a function that says how much.
+//
+// x is float, double or Half (computed as float). Parameters and statistics have its type, for Half float; sums
+// are kept more precise than that.
 //
 // One bit pattern: for finite input the results are equal to the bit in every WebAssembly engine and in
 // native builds on any machine with IEEE 754 arithmetic, in place or not, for a row alone or among others.
