@@ -18,27 +18,31 @@ export const offsets = {
   k: 32,
   x: 40,
   y: 44,
-  residual: 48,
-  residualOut: 52,
-  scale: 56,
-  bias: 60,
-  mean: 64,
-  variance: 68,
-  lengths: 72,
-  meanOut: 76,
-  varianceOut: 80,
-  invStdOut: 84,
-  scratch: 88,
-  scratchBytes: 92,
-  dtype: 96,
-  groups: 100,
-  size: 104,
-  rank: 108,
-  axisCount: 112,
-  shape: 116,
-  axes: 116 + 4 * maxRank,
+  dy: 48,
+  residual: 52,
+  residualOut: 56,
+  scale: 60,
+  bias: 64,
+  mean: 68,
+  variance: 72,
+  invStd: 76,
+  lengths: 80,
+  meanOut: 84,
+  varianceOut: 88,
+  invStdOut: 92,
+  dScaleOut: 96,
+  dBiasOut: 100,
+  scratch: 104,
+  scratchBytes: 108,
+  dtype: 112,
+  groups: 116,
+  size: 120,
+  rank: 124,
+  axisCount: 128,
+  shape: 132,
+  axes: 132 + 4 * maxRank,
 } as const;
-const blockBytes = 116 + 8 * maxRank;
+const blockBytes = 132 + 8 * maxRank;
 
 const dtypeNumbers = { float32: 0, float64: 1, float16: 2 } as const;
 /** As the scratch that a call has: only says how much it needs. */
@@ -57,16 +61,20 @@ export interface Call {
   /** None is negative. */
   axes: readonly number[];
   epsilon: number;
+  dy: Values | undefined;
   residual: Values | undefined;
   residualOut: Values | undefined;
   scale: Numbers | undefined;
   bias: Numbers | undefined;
   mean: Numbers | undefined;
   variance: Numbers | undefined;
+  invStd: Numbers | undefined;
   lengths: Int32Array | undefined;
   meanOut: Numbers | undefined;
   varianceOut: Numbers | undefined;
   invStdOut: Numbers | undefined;
+  dScaleOut: Numbers | undefined;
+  dBiasOut: Numbers | undefined;
   groups: number;
   p: number;
   size: number;
@@ -94,16 +102,20 @@ export function newCall(
     out,
     axes: [],
     epsilon: 1e-5,
+    dy: undefined,
     residual: undefined,
     residualOut: undefined,
     scale: undefined,
     bias: undefined,
     mean: undefined,
     variance: undefined,
+    invStd: undefined,
     lengths: undefined,
     meanOut: undefined,
     varianceOut: undefined,
     invStdOut: undefined,
+    dScaleOut: undefined,
+    dBiasOut: undefined,
     groups: 1,
     p: 2,
     size: 1,
@@ -114,26 +126,27 @@ export function newCall(
   };
 }
 
-const read = ['x', 'residual', 'scale', 'bias', 'mean', 'variance', 'lengths'];
-const names = [...read, 'out', 'residualOut', 'meanOut', 'varianceOut', 'invStdOut'];
+const read = ['x', 'dy', 'residual', 'scale', 'bias', 'mean', 'variance', 'invStd', 'lengths'];
+const written = ['out', 'residualOut', 'meanOut', 'varianceOut', 'invStdOut', 'dScaleOut', 'dBiasOut'];
+const names = [...read, ...written];
 const firstWritten = read.length;
 
 /** Whether two arrays that share memory may do so if they begin in the same place. */
-function mayBeSame(written: string, other: string): boolean {
-  if (written === 'out') return other === 'x';
-  return written === 'residualOut' && (other === 'x' || other === 'residual');
+function mayBeSame(output: string, other: string): boolean {
+  if (output === 'out') return other === 'x' || other === 'dy';
+  return output === 'residualOut' && (other === 'x' || other === 'residual');
 }
 
 /** What is written overlaps nothing else that the call touches, but for what may be the same. */
 function checkOverlap(call: Call): void {
-  const { x, residual, scale, bias, mean, variance, lengths } = call;
-  const { out, residualOut, meanOut, varianceOut, invStdOut } = call;
-  const inputs = [x, residual, scale, bias, mean, variance, lengths];
-  const touched = [...inputs, out, residualOut, meanOut, varianceOut, invStdOut];
+  const { x, dy, residual, scale, bias, mean, variance, invStd, lengths } = call;
+  const { out, residualOut, meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut } = call;
+  const inputs = [x, dy, residual, scale, bias, mean, variance, invStd, lengths];
+  const touched = [...inputs, out, residualOut, meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut];
   for (let i = firstWritten; i < touched.length; ++i) {
-    const written = touched[i];
-    if (!written?.length) continue;
-    const { buffer, byteOffset, byteLength } = written;
+    const output = touched[i];
+    if (!output?.length) continue;
+    const { buffer, byteOffset, byteLength } = output;
     for (let j = 0; j < i; ++j) {
       const other = touched[j];
       if (!other?.length || other.buffer !== buffer) continue;
@@ -150,18 +163,21 @@ function checkOverlap(call: Call): void {
 
 /** Copies in, runs the kernel, copies out. Returns y, or null where only statistics are wanted. */
 export function run(heap: Heap, call: Call): Values | null {
-  const { op, shape, axes, dtype, x, out, residual, residualOut, scale, bias, mean, variance, lengths } = call;
-  const { meanOut, varianceOut, invStdOut } = call;
-  if (out || residualOut || meanOut || varianceOut || invStdOut) checkOverlap(call);
+  const { op, shape, axes, dtype, x, out, dy, residual, residualOut, scale, bias, mean, variance, invStd, lengths } =
+    call;
+  const { meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut } = call;
+  if (out || residualOut || meanOut || varianceOut || invStdOut || dScaleOut || dBiasOut) checkOverlap(call);
 
   const xBytes = aligned(bytesOf(dtype) * x.length);
   const statistics = statisticsOf(dtype);
   const numberBytes = bytesOf(statistics);
   const roomFor = (values: Numbers | undefined) => (values ? aligned(numberBytes * values.length) : 0);
-  const parameters = roomFor(scale) + roomFor(bias) + roomFor(mean) + roomFor(variance);
-  const results = roomFor(meanOut) + roomFor(varianceOut) + roomFor(invStdOut);
+  const parameters = roomFor(scale) + roomFor(bias) + roomFor(mean) + roomFor(variance) + roomFor(invStd);
+  const statisticsOut = roomFor(meanOut) + roomFor(varianceOut) + roomFor(invStdOut);
+  const results = statisticsOut + roomFor(dScaleOut) + roomFor(dBiasOut);
   const lengthBytes = lengths ? aligned(4 * lengths.length) : 0;
-  const bytes = aligned(blockBytes) + (residual ? 2 : 1) * xBytes + parameters + results + lengthBytes;
+  const bytes =
+    aligned(blockBytes) + (1 + (residual ? 1 : 0) + (dy ? 1 : 0)) * xBytes + parameters + results + lengthBytes;
 
   let block = 0;
   let xAddress = 0;
@@ -169,6 +185,8 @@ export function run(heap: Heap, call: Call): Values | null {
   let meanAddress = 0;
   let varianceAddress = 0;
   let invStdAddress = 0;
+  let dScaleAddress = 0;
+  let dBiasAddress = 0;
   let status = moreScratch;
   for (let scratchBytes = call.hasScratch ? onlyMeasure : 0; status === moreScratch; ) {
     const isMeasured = scratchBytes !== onlyMeasure;
@@ -193,13 +211,19 @@ export function run(heap: Heap, call: Call): Values | null {
     heap.writeWord(block + offsets.residualOut, residualOut ? residualAddress : 0);
     if (isMeasured) heap.copyIn(xAddress, x, dtype);
     if (isMeasured && residual) heap.copyIn(residualAddress, residual, dtype);
+    const dyAddress = dy ? heap.skip(xBytes) : 0;
+    heap.writeWord(block + offsets.dy, dyAddress);
+    if (isMeasured && dy) heap.copyIn(dyAddress, dy, dtype);
     copyIn(scale, offsets.scale);
     copyIn(bias, offsets.bias);
     copyIn(mean, offsets.mean);
     copyIn(variance, offsets.variance);
+    copyIn(invStd, offsets.invStd);
     meanAddress = place(meanOut, offsets.meanOut);
     varianceAddress = place(varianceOut, offsets.varianceOut);
     invStdAddress = place(invStdOut, offsets.invStdOut);
+    dScaleAddress = place(dScaleOut, offsets.dScaleOut);
+    dBiasAddress = place(dBiasOut, offsets.dBiasOut);
     const lengthsAddress = lengths ? heap.skip(lengthBytes) : 0;
     heap.writeWord(block + offsets.lengths, lengthsAddress);
     if (lengths) heap.copyWordsIn(lengthsAddress, lengths);
@@ -236,5 +260,7 @@ export function run(heap: Heap, call: Call): Values | null {
   if (meanOut) heap.copyOut(meanAddress, meanOut, statistics);
   if (varianceOut) heap.copyOut(varianceAddress, varianceOut, statistics);
   if (invStdOut) heap.copyOut(invStdAddress, invStdOut, statistics);
+  if (dScaleOut) heap.copyOut(dScaleAddress, dScaleOut, statistics);
+  if (dBiasOut) heap.copyOut(dBiasAddress, dBiasOut, statistics);
   return y;
 }

@@ -86,7 +86,7 @@ export function values(op: string, name: string, value: unknown, dtype: DType): 
   return value as Values;
 }
 
-function checkLength(op: string, name: string, length: number, expected: number, why: () => string): void {
+export function sameLength(op: string, name: string, length: number, expected: number, why: () => string): void {
   if (length === expected) return;
   throw new NormError('ERR_SHAPE', op, `${name} has ${length} values, expected ${expected} (${why()})`);
 }
@@ -102,7 +102,7 @@ export function optionalValues(
 ): Values | undefined {
   if (value === undefined || value === null) return undefined;
   const array = values(op, name, value, dtype);
-  checkLength(op, name, array.length, length, why);
+  sameLength(op, name, array.length, length, why);
   return array;
 }
 
@@ -122,7 +122,7 @@ export function optionalStatistics(
   }
   const array = value as Numbers;
   checkAttached(op, name, array);
-  checkLength(op, name, array.length, length, why);
+  sameLength(op, name, array.length, length, why);
   return array;
 }
 
@@ -133,14 +133,14 @@ export function vector({ op, dtype }: Call, name: string, value: unknown, length
   if (dtypeOfTag(tag) || (tag === 'Uint16Array' && dtype === 'float16')) {
     array = value as Values;
     checkAttached(op, name, array);
-    checkLength(op, name, array.length, length, why);
+    sameLength(op, name, array.length, length, why);
     return tag === 'Uint16Array' ? numbersOfHalves(array as Uint16Array) : (array as Numbers);
   }
   if (!Array.isArray(value)) {
     const expected = 'a Float32Array, a Float64Array, a Float16Array or an array of numbers';
     throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}`);
   }
-  checkLength(op, name, value.length, length, why);
+  sameLength(op, name, value.length, length, why);
   return Float64Array.from(value as unknown[], (element, i) => {
     if (typeof element === 'number') return element;
     throw new NormError('ERR_TYPE', op, `${name}[${i}] must be a number, got ${kindOf(element)}`);
@@ -164,7 +164,7 @@ export function lengthsOf(op: string, value: unknown, shape: readonly number[]):
     throw new NormError('ERR_SHAPE', op, `lengths are along axis 1, but shape ${list(shape)} has none`);
   }
   const [items, extent] = shape as [number, number];
-  checkLength(op, 'lengths', given.length, items, () => `the extent of axis 0 of shape ${list(shape)}`);
+  sameLength(op, 'lengths', given.length, items, () => `the extent of axis 0 of shape ${list(shape)}`);
   for (let i = 0; i < items; ++i) {
     const length: unknown = given[i];
     if (typeof length !== 'number') {
@@ -250,6 +250,9 @@ export interface Options {
   readonly meanOut: unknown;
   readonly varianceOut: unknown;
   readonly invStdOut: unknown;
+  readonly invStd: unknown;
+  readonly dScaleOut: unknown;
+  readonly dBiasOut: unknown;
   readonly p: unknown;
   readonly size: unknown;
   readonly alpha: unknown;
@@ -288,6 +291,9 @@ export function options(op: string, value: unknown, names: readonly string[]): O
     meanOut: o.meanOut,
     varianceOut: o.varianceOut,
     invStdOut: o.invStdOut,
+    invStd: settled(o.invStd),
+    dScaleOut: o.dScaleOut,
+    dBiasOut: o.dBiasOut,
     p: o.p,
     size: o.size,
     alpha: o.alpha,
@@ -319,6 +325,13 @@ export function positiveInteger(op: string, name: string, value: unknown): numbe
   const number = numberOf(op, name, value, undefined);
   if (Number.isInteger(number) && number > 0) return number;
   throw new NormError('ERR_RANGE', op, `${name} must be an integer and at least 1, got ${number}`);
+}
+
+/** How many groups a number of channels makes. */
+export function groupsOf(op: string, value: unknown, channels: number): number {
+  const groups = positiveInteger(op, 'groups', value);
+  if (channels % groups === 0) return groups;
+  throw new NormError('ERR_RANGE', op, `groups must divide the ${channels} channels, got ${groups}`);
 }
 
 /** The p of a norm. */

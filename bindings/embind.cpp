@@ -10,6 +10,13 @@
 
 #include "simdnorm.h"
 
+/// embind words the names of types that it doesn't know with it, which can't be reached here. Without this the C
+/// library's is linked: 4 KB.
+extern "C" int siprintf(char* text, const char*, ...) {
+  *text = 0;
+  return 0;
+}
+
 namespace {
 
 using simdnorm::Arguments;
@@ -24,16 +31,20 @@ struct Call {
   double k;
   const void* x;
   void* y;
+  const void* dy;
   const void* residual;
   void* residual_out;
   const void* scale;
   const void* bias;
   const void* mean;
   const void* variance;
+  const void* inv_std;
   const std::int32_t* lengths;
   void* mean_out;
   void* variance_out;
   void* inv_std_out;
+  void* d_scale_out;
+  void* d_bias_out;
   void* scratch;
   /// How much there is of it, and then how much there must be. kOnlyMeasure: that is all that is asked.
   std::size_t scratch_bytes;
@@ -45,7 +56,7 @@ struct Call {
   std::size_t shape[simdnorm::kMaxRank];
   std::size_t axes[simdnorm::kMaxRank];
 };
-static_assert(sizeof(Call) == 5 * 8 + 4 * (19 + 2 * simdnorm::kMaxRank) + 4,
+static_assert(sizeof(Call) == 5 * 8 + 4 * (23 + 2 * simdnorm::kMaxRank) + 4,
               "bindings/call.ts knows this layout");
 
 enum DType : std::size_t { kFloat32, kFloat64, kFloat16 };
@@ -64,12 +75,14 @@ Arguments<T> arguments_of(const Call& call) {
       .axes = {call.axes, call.axis_count},
       .x = static_cast<const T*>(call.x),
       .y = static_cast<T*>(call.y),
+      .dy = static_cast<const T*>(call.dy),
       .residual = static_cast<const T*>(call.residual),
       .residual_out = static_cast<T*>(call.residual_out),
       .scale = in(call.scale),
       .bias = in(call.bias),
       .mean = in(call.mean),
       .variance = in(call.variance),
+      .inv_std = in(call.inv_std),
       .lengths = call.lengths,
       .epsilon = call.epsilon,
       .groups = call.groups,
@@ -81,6 +94,8 @@ Arguments<T> arguments_of(const Call& call) {
       .mean_out = out(call.mean_out),
       .variance_out = out(call.variance_out),
       .inv_std_out = out(call.inv_std_out),
+      .d_scale_out = out(call.d_scale_out),
+      .d_bias_out = out(call.d_bias_out),
       .scratch = call.scratch,
   };
 }

@@ -24,6 +24,11 @@ export type ErrorCode =
 export class NormError extends Error {
   override readonly name = 'NormError';
 
+  static {
+    // Where an error is printed the class has this name too, although the package is minified.
+    Object.defineProperty(this, 'name', { value: 'NormError' });
+  }
+
   constructor(
     readonly code: ErrorCode,
     /** The operation that was called: 'layerNorm', 'load', ... */

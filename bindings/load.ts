@@ -1,10 +1,11 @@
 // From bytes to a running instance.
 
 import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
+import { backward } from './backward.js';
 import { kindOf } from './check.js';
 import { NormError } from './errors.js';
+import { forward } from './forward.js';
 import { Heap } from './heap.js';
-import { operations } from './operations.js';
 import type { LoadOptions, Operations, Simdnorm } from './types.js';
 
 declare const SIMDNORM_VERSION: string;
@@ -127,11 +128,13 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
     throw new NormError('ERR_LOAD', 'load', `the WebAssembly module can't be loaded: ${messageOf(cause)}`, { cause });
   }
   const heap = new Heap(glue, memory, limit, ended);
-  const bound = Object.entries(operations).map(([name, run]) => {
-    return [name, (x: unknown, options?: unknown) => run(heap, x, options)] as const;
-  });
+  const bound: Record<string, unknown> = {};
+  for (const [name, run] of Object.entries(forward)) bound[name] = (x: unknown, o?: unknown) => run(heap, x, o);
+  for (const [name, run] of Object.entries(backward)) {
+    bound[name] = (dy: unknown, x: unknown, o?: unknown) => run(heap, dy, x, o);
+  }
   return Object.freeze({
-    ...(Object.fromEntries(bound) as unknown as Operations),
+    ...(bound as unknown as Operations),
     get memory() {
       return { capacity: heap.bytes, limit: heap.limit };
     },

@@ -161,6 +161,38 @@ export interface MomentsResult<X> {
   count: number | Int32Array;
 }
 
+/** What the forward call saved, one for each group; made again from x where it is absent. */
+interface Saved {
+  /** Of no use to the numbers, since it is rounded: the mean is made again, so that gradients are as good as without. */
+  mean?: Vector | undefined;
+  /** 1 / sqrt(variance + epsilon), from `invStdOut`. */
+  invStd?: Vector | undefined;
+}
+
+interface GradientOut {
+  /** Receives the gradient of scale, and is returned: float32 (float64 for float64 x). */
+  dScaleOut?: Input | undefined;
+  /** Receives the gradient of bias, and is returned: float32 (float64 for float64 x). */
+  dBiasOut?: Input | undefined;
+}
+
+export interface Gradients<O, X> {
+  /** The gradient of x: `out` where it was given. */
+  dx: O;
+  /** The gradient of scale, of a scale of 1 where none was given: `dScaleOut` where it was given. */
+  dScale: StatisticsArray<X>;
+  /** The gradient of bias: `dBiasOut` where it was given. */
+  dBias: StatisticsArray<X>;
+}
+
+type Backward<T> = Omit<T, 'residual' | 'residualOut' | 'bias' | keyof SaveOut | 'varianceOut'> & Saved & GradientOut;
+export type LayerNormBackwardOptions = Backward<LayerNormOptions>;
+export type RmsNormBackwardOptions = Omit<Backward<RmsNormOptions>, 'mean' | 'dBiasOut'>;
+export type InstanceNormBackwardOptions = Backward<InstanceNormOptions>;
+export type GroupNormBackwardOptions = Backward<GroupNormOptions>;
+export type BatchNormBackwardOptions = Omit<BatchNormOptions, 'bias'> & GradientOut;
+export type BatchNormTrainingBackwardOptions = Backward<BatchNormTrainingOptions>;
+
 /** The operations. Every one can be taken off the object: `const { layerNorm } = await load()`. */
 export interface Operations {
   /**
@@ -442,6 +474,265 @@ export interface Operations {
    * ```
    */
   moments<X extends Input>(x: X, options?: MomentsOptions): MomentsResult<X>;
+
+  /**
+   * The gradient of a loss through layerNorm, given that of y.
+   *
+   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   *
+   * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
+   * parameter.
+   *
+   * Shapes: dy and dx as x; dScale, dBias and scale as scale of layerNorm; invStd one value for each row.
+   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   *
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
+   * dScale and dBias lose nothing over 1e6 rows.
+   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
+   * computed in double.
+   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * Source: Ba, Kiros, Hinton 2016, {@link https://arxiv.org/abs/1607.06450 | arXiv:1607.06450}, supplement.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { layerNormBackward } = await load();
+   * const x = new Float32Array([1, 2, 4]);
+   * const dy = new Float32Array([1, 0, 0]);
+   * const { dx, dScale, dBias } = layerNormBackward(dy, x, { scale: [1, 2, 3] });
+   * dx; // [0.2290823, -0.3436200, 0.1145377]
+   * dScale; // [-1.0690415, 0, 0]
+   * dBias; // [1, 0, 0]
+   * ```
+   */
+  layerNormBackward<X extends Input, O extends Input = X>(
+    dy: X,
+    x: X,
+    options?: LayerNormBackwardOptions & Result<O>,
+  ): Gradients<Given<O>, X>;
+
+  /**
+   * The gradient of a loss through rmsNorm, given that of y.
+   *
+   * dx = r * (g - h * mean(g * h)), dScale = sum(dy * h)
+   *
+   * with r = 1 / sqrt(mean(x^2) + epsilon), g = dy * scale and h = x * r.
+   *
+   * Shapes: dy and dx as x; dScale, dBias and scale as scale of rmsNorm; invStd one value for each row. There is no bias.
+   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   *
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
+   * dScale and dBias lose nothing over 1e6 rows.
+   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
+   * computed in double.
+   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * Source: Zhang, Sennrich 2019, {@link https://arxiv.org/abs/1910.07467 | arXiv:1910.07467}, section 3.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { rmsNormBackward } = await load();
+   * const x = new Float32Array([1, 7]);
+   * const { dx, dScale } = rmsNormBackward(new Float32Array([1, 0]), x, { epsilon: 0 });
+   * dx; // [0.196, -0.028]
+   * dScale; // [0.2, 0]
+   * ```
+   */
+  rmsNormBackward<X extends Input, O extends Input = X>(
+    dy: X,
+    x: X,
+    options?: RmsNormBackwardOptions & Result<O>,
+  ): Omit<Gradients<Given<O>, X>, 'dBias'>;
+
+  /**
+   * The gradient of a loss through instanceNorm, given that of y.
+   *
+   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   *
+   * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
+   * parameter.
+   *
+   * Shapes: dy and dx as x; dScale, dBias and scale as scale of instanceNorm; invStd [items, channels].
+   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   *
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
+   * dScale and dBias lose nothing over 1e6 rows.
+   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
+   * computed in double.
+   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * Source: Ulyanov, Vedaldi, Lempitsky 2016, {@link https://arxiv.org/abs/1607.08022 | arXiv:1607.08022}.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { instanceNormBackward } = await load();
+   * const x = new Float32Array([1, 2, 4, 5, 5, 5]);
+   * const dy = new Float32Array([1, 0, 0, 0, 0, 0]);
+   * const { dx, dScale, dBias } = instanceNormBackward(dy, x, { shape: [1, 2, 3] });
+   * dx; // [0.2290823, -0.34362, 0.1145377, 0, 0, 0]
+   * dScale; // [-1.0690415, 0]
+   * dBias; // [1, 0]
+   * ```
+   */
+  instanceNormBackward<X extends Input, O extends Input = X>(
+    dy: X,
+    x: X,
+    options?: InstanceNormBackwardOptions & Result<O>,
+  ): Gradients<Given<O>, X>;
+
+  /**
+   * The gradient of a loss through groupNorm, given that of y.
+   *
+   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   *
+   * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
+   * parameter.
+   *
+   * Shapes: dy and dx as x; dScale, dBias and scale as scale of groupNorm; invStd [items, groups].
+   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   *
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
+   * dScale and dBias lose nothing over 1e6 rows.
+   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
+   * computed in double.
+   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * Source: Wu, He 2018, {@link https://arxiv.org/abs/1803.08494 | arXiv:1803.08494}.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { groupNormBackward } = await load();
+   * const x = new Float32Array([1, 2, 4, 5, 5, 5]);
+   * const dy = new Float32Array([1, 0, 0, 0, 0, 0]);
+   * const { dBias } = groupNormBackward(dy, x, { shape: [1, 6], groups: 2 });
+   * dBias; // [1, 0, 0, 0, 0, 0]
+   * ```
+   */
+  groupNormBackward<X extends Input, O extends Input = X>(
+    dy: X,
+    x: X,
+    options: GroupNormBackwardOptions & Result<O>,
+  ): Gradients<Given<O>, X>;
+
+  /**
+   * The gradient of a loss through batchNorm, given that of y.
+   *
+   * dx = dy * scale * invStd, dScale = sum(dy * h), dBias = sum(dy)
+   *
+   * with h = (x - mean) * invStd: the statistics are constants.
+   *
+   * Shapes: dy and dx as x; dScale, dBias and scale as scale of batchNorm; mean and variance one value for each channel.
+   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   *
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
+   * dScale and dBias lose nothing over 1e6 rows.
+   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
+   * computed in double.
+   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { batchNormBackward } = await load();
+   * const x = new Float32Array([1, 10, 3, 30]);
+   * const dy = new Float32Array([1, 2, 3, 4]);
+   * const { dx, dScale } = batchNormBackward(dy, x, { shape: [2, 2], mean: [2, 20], variance: [1, 25], epsilon: 0 });
+   * dx; // [1, 0.4, 3, 0.8]
+   * dScale; // [2, 4]
+   * ```
+   */
+  batchNormBackward<X extends Input, O extends Input = X>(
+    dy: X,
+    x: X,
+    options: BatchNormBackwardOptions & Result<O>,
+  ): Gradients<Given<O>, X>;
+
+  /**
+   * The gradient of a loss through batchNormTraining, given that of y.
+   *
+   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   *
+   * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
+   * parameter.
+   *
+   * Shapes: dy and dx as x; dScale, dBias and scale as scale of batchNormTraining; invStd one value for each channel.
+   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   *
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
+   * dScale and dBias lose nothing over 1e6 rows.
+   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
+   * computed in double.
+   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, section 3.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { batchNormTrainingBackward } = await load();
+   * const x = new Float32Array([1, 2, 4]);
+   * const dy = new Float32Array([1, 0, 0]);
+   * const { dx, dBias } = batchNormTrainingBackward(dy, x, { shape: [3, 1] });
+   * dx; // [0.2290823, -0.34362, 0.1145377]
+   * dBias; // [1]
+   * ```
+   */
+  batchNormTrainingBackward<X extends Input, O extends Input = X>(
+    dy: X,
+    x: X,
+    options?: BatchNormTrainingBackwardOptions & Result<O>,
+  ): Gradients<Given<O>, X>;
+
+  /**
+   * The gradient of a loss through lpNormalize, given that of y.
+   *
+   * p = 2: dx = (dy - y * sum(dy * y)) / norm
+   * p = 1: dx = (dy - sign(x) * sum(dy * y)) / norm
+   * p = Infinity: as p = 1, with sign(x) only at the first of the largest magnitudes
+   *
+   * and dy / epsilon where the norm is below epsilon.
+   *
+   * Shapes: dy and dx as x. Buffers: dy and x are read; `out`, which may be dy or x, is written.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   *
+   * Accuracy: 1e-6 * max(1, max|dx|); of float64 in terms of its epsilon.
+   * Cost: about four passes, and the copies in and out. Rows of fewer than 16 values are computed in double.
+   * Edge cases: NaN and infinity stay in their row.
+   *
+   * Source: the derivative of ONNX LpNormalization.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { lpNormalizeBackward } = await load();
+   * const { dx } = lpNormalizeBackward(new Float32Array([1, 0]), new Float32Array([3, -4]));
+   * dx; // [0.128, 0.096]
+   * ```
+   */
+  lpNormalizeBackward<X extends Input, O extends Input = X>(
+    dy: X,
+    x: X,
+    options?: LpNormalizeOptions & Result<O>,
+  ): { dx: Given<O> };
 }
 
 export interface Simdnorm extends Operations {

@@ -1,5 +1,6 @@
 #include "affine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -9,8 +10,6 @@
 namespace simdnorm {
 namespace {
 
-template <class T>
-constexpr std::size_t kLanes = Vector<T>::kLanes;
 /// |low| * inv_std up to which the mean's low part is not subtracted (1e-7 for floats): it would move y by less
 /// than the rounding of y does at 1, and no error can be measured.
 template <class T>
@@ -52,7 +51,7 @@ SIMDNORM_ONCE T apply_wide(T x, const Statistic& statistic, T scale, T bias) {
   return static_cast<T>(d * statistic.inv_std * scale + bias);
 }
 
-template <bool kLow, bool kScale, bool kBias, class T>
+template <bool kLow, bool kBias, class T>
 SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_value, const T* scale,
                              const T* bias, const T* x, T* y, std::size_t count) {
   using V = Vector<T>;
@@ -65,15 +64,14 @@ SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_val
     return d * inv_std;
   };
   const auto apply = [&](std::size_t i) {
-    V result = normalize(load(x + i));
-    if (kScale) result = result * load(scale + i);
+    V result = normalize(load(x + i)) * load(scale + i);
     if (kBias) result = result + load(bias + i);
     store(y + i, result);
   };
   const auto advance = [&](std::size_t by) {
     x += by;
     y += by;
-    if (kScale) scale += by;
+    scale += by;
     if (kBias) bias += by;
     count -= by;
   };
@@ -88,8 +86,7 @@ SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_val
   }
   if (count > 0) {
     const auto rest = [&](const T* p) { return load_partial(p, count, V::splat(0)); };
-    V result = normalize(rest(x));
-    if (kScale) result = result * rest(scale);
+    V result = normalize(rest(x)) * rest(scale);
     if (kBias) result = result + rest(bias);
     store_partial(y, count, result);
   }
@@ -167,16 +164,22 @@ void apply_row(const Statistic& statistic, const T* scale, const T* bias, const 
   }
   const T mean = static_cast<T>(statistic.mean);
   const T low = visible_low(statistic, mean);
-  const auto apply = [&]<bool kLow>() {
-    if (scale && bias) return apply_row<kLow, true, true>(statistic, mean, low, scale, bias, x, y, count);
-    if (scale) return apply_row<kLow, true, false>(statistic, mean, low, scale, bias, x, y, count);
-    if (bias) return apply_row<kLow, false, true>(statistic, mean, low, scale, bias, x, y, count);
-    return apply_row<kLow, false, false>(statistic, mean, low, scale, bias, x, y, count);
-  };
   if constexpr (kSkipsNoLow<T>) {
-    if (low == 0) return apply.template operator()<false>();
+    if (low == 0) {
+      if (scale && bias) return apply_row<false, true>(statistic, mean, low, scale, bias, x, y, count);
+      if (scale) return apply_row<false, false>(statistic, mean, low, scale, bias, x, y, count);
+    }
   }
-  apply.template operator()<true>();
+  if (scale && bias) return apply_row<true, true>(statistic, mean, low, scale, bias, x, y, count);
+  // What is absent is spelled out: it has the same bits, and is rare where the low part isn't 0.
+  constexpr std::size_t kPiece = 256;
+  T ones[kPiece], zeros[kPiece];
+  std::fill_n(ones, kPiece, T{1});
+  std::fill_n(zeros, kPiece, kNoBias<T>);
+  for (std::size_t i = 0; i < count; i += kPiece) {
+    apply_row<true, true>(statistic, mean, low, scale ? scale + i : ones, bias ? bias + i : zeros, x + i,
+                          y + i, std::min(count - i, kPiece));
+  }
 }
 
 template <class T>
@@ -191,40 +194,17 @@ void Columns<T>::set(std::size_t column, const Run<T>& run) {
 }
 
 template <class T>
-void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride) const {
-  apply_all<false>(x, y, rows, columns, stride, nullptr, nullptr);
-}
-
-template <class T>
-void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride,
-                       const T* row_scale, const T* row_bias) const {
-  apply_all<true>(x, y, rows, columns, stride, row_scale, row_bias);
-}
-
-template <class T>
-template <bool kPerRow>
-SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std::size_t columns,
-                                         std::size_t stride, const T* row_scale, const T* row_bias) const {
+SIMDNORM_ONCE void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::size_t columns,
+                                     std::size_t stride) const {
   using V = Vector<T>;
-  const auto scale_of = [&](std::size_t row) { return kPerRow && row_scale ? row_scale[row] : 1; };
-  const auto bias_of = [&](std::size_t row) { return kPerRow && row_bias ? row_bias[row] : kNoBias<T>; };
   if (any_wide_) {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t c = 0; c < columns; ++c) {
-        const std::size_t e = r * stride + c;
-        const Run<T>& run = runs_[c];
-        if (!kPerRow) {
-          apply_run(run, x + e, y + e, 1);
-        } else if (run.wide) {
-          y[e] = apply_wide(x[e], run.statistic, scale_of(r), bias_of(r));
-        } else {
-          y[e] = ((x[e] - run.mean) - run.low) * run.factor * scale_of(r) + bias_of(r);
-        }
+        apply_run(runs_[c], x + r * stride + c, y + r * stride + c, 1);
       }
     }
     return;
   }
-  std::size_t row = 0;
   const auto apply_rows = [&]<bool kLow, std::size_t kRows>() {
     const auto apply_at = [&](std::size_t c, auto load_at, auto store_at) {
       const V mean = load_at(mean_ + c), factor = load_at(factor_ + c), bias = load_at(bias_ + c);
@@ -232,13 +212,7 @@ SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std
       const auto apply_one = [&](std::size_t r) {
         V d = load_at(x + r * stride + c) - mean;
         if (kLow) d = d - low;
-        d = d * factor;
-        if (kPerRow) {
-          d = d * V::splat(scale_of(row + r)) + V::splat(bias_of(row + r));
-        } else {
-          d = d + bias;
-        }
-        store_at(y + r * stride + c, d);
+        store_at(y + r * stride + c, d * factor + bias);
       };
       apply_one(0);
       if constexpr (kRows == 2) apply_one(1);
@@ -255,18 +229,16 @@ SIMDNORM_ONCE void Columns<T>::apply_all(const T* x, T* y, std::size_t rows, std
     }
     x += kRows * stride;
     y += kRows * stride;
-    row += kRows;
-  };
-  const auto apply_low = [&]<bool kLow>() {
-    if (!kPerRow) {
-      while (row + 2 <= rows) apply_rows.template operator()<kLow, 2>();
-    }
-    while (row < rows) apply_rows.template operator()<kLow, 1>();
+    rows -= kRows;
   };
   if constexpr (kSkipsNoLow<T>) {
-    if (!any_low_) return apply_low.template operator()<false>();
+    if (!any_low_) {
+      while (rows >= 2) apply_rows.template operator()<false, 2>();
+      if (rows == 1) apply_rows.template operator()<false, 1>();
+      return;
+    }
   }
-  apply_low.template operator()<true>();
+  while (rows > 0) apply_rows.template operator()<true, 1>();
 }
 
 #define SIMDNORM_INSTANTIATE(T)                                                             \

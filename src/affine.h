@@ -70,15 +70,8 @@ class Columns {
   void set(std::size_t column, const Run<T>& run);
   /// Rows of the first `columns` columns; a row starts `stride` after the one before.
   void apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride) const;
-  /// The same, where each row has a scale and bias (or null) of its own, after the columns'.
-  void apply(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride, const T* row_scale,
-             const T* row_bias) const;
 
  private:
-  template <bool kPerRow>
-  void apply_all(const T* x, T* y, std::size_t rows, std::size_t columns, std::size_t stride,
-                 const T* row_scale, const T* row_bias) const;
-
   Run<T> runs_[kTile<T>];
   alignas(16) T mean_[kTile<T>];
   alignas(16) T low_[kTile<T>];

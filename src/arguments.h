@@ -22,7 +22,7 @@ struct ParameterOf<Half> {
 /// What an operation works on; T is the type of x: float, double, or Half. Null or empty: absent. Each
 /// operation's header says which members it uses.
 ///
-/// Nothing may overlap what is written, except that y may be x, and residual_out x or residual. Alignment is
+/// Nothing may overlap what is written, except that y may be x (or dy), and residual_out x or residual. Alignment is
 /// free; 64 bytes are fastest.
 template <class T = float>
 struct Arguments {
@@ -34,6 +34,8 @@ struct Arguments {
   Extents axes = {};
   const T* x = nullptr;
   T* y = nullptr;
+  /// Of a gradient: that of y. y is where that of x goes.
+  const T* dy = nullptr;
   /// Added to x before anything else; the sum is rounded to T, and written to residual_out.
   const T* residual = nullptr;
   T* residual_out = nullptr;
@@ -42,6 +44,8 @@ struct Arguments {
   /// Statistics that are given.
   const Parameter* mean = nullptr;
   const Parameter* variance = nullptr;
+  /// Of a gradient: what the forward call wrote to inv_std_out. Without it it is made again.
+  const Parameter* inv_std = nullptr;
   /// How many places along axis 1 are valid in each item of axis 0.
   const std::int32_t* lengths = nullptr;
   /// In units of x squared, inside the root; for lp_normalize in units of x.
@@ -57,6 +61,11 @@ struct Arguments {
   Parameter* mean_out = nullptr;
   Parameter* variance_out = nullptr;
   Parameter* inv_std_out = nullptr;
+  /// How many values each group has.
+  double* count_out = nullptr;
+  /// Of a gradient: those of scale and bias.
+  Parameter* d_scale_out = nullptr;
+  Parameter* d_bias_out = nullptr;
   /// Memory to work in, aligned to 64 bytes: as many as the operation's scratch function says.
   void* scratch = nullptr;
 };

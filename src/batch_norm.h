@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gradients.h"
 #include "over_axes.h"
 
 namespace simdnorm {
@@ -52,6 +53,37 @@ Status batch_norm_training(const Arguments<T>& arguments) {
 template <class T = float>
 std::size_t batch_norm_training_scratch(const Arguments<T>& arguments) {
   return scratch_over_others(arguments);
+}
+
+/// The gradient of a loss through batch_norm, whose statistics are constants.
+///
+///   dx = dy * scale * inv_std,   d_scale = sum(dy * (x - mean) * inv_std),   d_bias = sum(dy)
+///
+/// Shapes: as batch_norm, with dy as x, and y where dx goes; d_scale_out and d_bias_out (or null) one value for
+/// each channel. Aliasing: y may be dy or x.
+template <class T = float>
+Status batch_norm_backward(const Arguments<T>& arguments) {
+  gradients_by_given(arguments);
+  return Status::kOk;
+}
+
+template <class T = float>
+std::size_t batch_norm_backward_scratch(const Arguments<T>& arguments) {
+  return gradients_by_given_scratch(arguments);
+}
+
+/// The gradient of a loss through batch_norm_training: also through the statistics. As layer_norm_backward, with
+/// channels for rows.
+/// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, section 3.
+template <class T = float>
+Status batch_norm_training_backward(const Arguments<T>& arguments) {
+  gradients_over_others(arguments);
+  return Status::kOk;
+}
+
+template <class T = float>
+std::size_t batch_norm_training_backward_scratch(const Arguments<T>& arguments) {
+  return gradients_over_others_scratch(arguments);
 }
 
 }  // namespace simdnorm

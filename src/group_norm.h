@@ -1,8 +1,23 @@
 #pragma once
 
+#include "gradients.h"
 #include "normalize.h"
 
 namespace simdnorm {
+
+/// Whether there is a channel axis past the items, and its groups are equal.
+template <class T>
+bool has_groups(const Arguments<T>& arguments) {
+  const std::size_t axis = arguments.axes[0];
+  return axis > 0 && arguments.groups > 0 && arguments.shape[axis] % arguments.groups == 0;
+}
+
+template <class T>
+Arguments<T> with_channels_for_groups(const Arguments<T>& arguments) {
+  Arguments<T> result = arguments;
+  result.groups = arguments.shape[arguments.axes[0]];
+  return result;
+}
 
 /// Group normalization: in each item, each group of neighbouring channels by its own mean and variance.
 ///
@@ -23,9 +38,8 @@ namespace simdnorm {
 ///   group_norm({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0, .groups = 2});  // -1, 1, -1, 1
 template <class T = float>
 Status group_norm(const Arguments<T>& arguments) {
-  const std::size_t axis = arguments.axes[0], groups = arguments.groups;
-  if (axis == 0 || groups == 0 || arguments.shape[axis] % groups != 0) return Status::kAxes;
-  normalize(view_by_group(arguments.shape, axis, groups), Kind::kDeviation, arguments);
+  if (!has_groups(arguments)) return Status::kAxes;
+  normalize(view_by_group(arguments.shape, arguments.axes[0], arguments.groups), Kind::kDeviation, arguments);
   return Status::kOk;
 }
 
@@ -41,10 +55,35 @@ Status group_norm(const Arguments<T>& arguments) {
 ///   instance_norm({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0});  // -1, 1, -1, 1
 template <class T = float>
 Status instance_norm(const Arguments<T>& arguments) {
-  Arguments<T> by_channel = arguments;
-  by_channel.groups = arguments.shape[arguments.axes[0]];
+  const Arguments<T> by_channel = with_channels_for_groups(arguments);
   // Without channels there are no values either.
   return by_channel.groups == 0 ? Status::kOk : group_norm(by_channel);
+}
+
+/// The gradient of a loss through group_norm. As layer_norm_backward, with groups for rows, and d_scale and d_bias
+/// one value for each channel. Errors: as group_norm.
+template <class T = float>
+Status group_norm_backward(const Arguments<T>& arguments) {
+  if (!has_groups(arguments)) return Status::kAxes;
+  gradients_by_group(arguments);
+  return Status::kOk;
+}
+
+template <class T = float>
+std::size_t group_norm_backward_scratch(const Arguments<T>& arguments) {
+  return has_groups(arguments) ? gradients_by_group_scratch(arguments) : 0;
+}
+
+/// The gradient of a loss through instance_norm.
+template <class T = float>
+Status instance_norm_backward(const Arguments<T>& arguments) {
+  const Arguments<T> by_channel = with_channels_for_groups(arguments);
+  return by_channel.groups == 0 ? Status::kOk : group_norm_backward(by_channel);
+}
+
+template <class T = float>
+std::size_t instance_norm_backward_scratch(const Arguments<T>& arguments) {
+  return group_norm_backward_scratch(with_channels_for_groups(arguments));
 }
 
 }  // namespace simdnorm

@@ -7,31 +7,29 @@
 namespace simdnorm {
 namespace {
 
-constexpr std::size_t kLanes = f32x4::kLanes;
-
 /// Calls body(i, count) for vectors of four values and what is left.
 template <class Body>
 void each_four(std::size_t count, Body body) {
   std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) body(i, kLanes);
+  for (; i + kLanes<float> <= count; i += kLanes<float>) body(i, kLanes<float>);
   if (i < count) body(i, count - i);
 }
 
 f32x4 load_some(const Half* p, std::size_t count) {
-  if (count == kLanes) return load(p);
-  Half halves[kLanes] = {};
+  if (count == kLanes<float>) return load(p);
+  Half halves[kLanes<float>] = {};
   std::copy_n(p, count, halves);
   return load(halves);
 }
 
 void store_some(Half* p, std::size_t count, f32x4 values) {
-  Half halves[kLanes];
+  Half halves[kLanes<float>];
   store(halves, values);
   std::copy_n(halves, count, p);
 }
 
 void store_some(float* p, std::size_t count, f32x4 values) {
-  if (count == kLanes) {
+  if (count == kLanes<float>) {
     store(p, values);
   } else {
     store_partial(p, count, values);
@@ -39,7 +37,7 @@ void store_some(float* p, std::size_t count, f32x4 values) {
 }
 
 f32x4 load_some(const float* p, std::size_t count) {
-  return count == kLanes ? load(p) : load_partial(p, count, f32x4::splat(0));
+  return count == kLanes<float> ? load(p) : load_partial(p, count, f32x4::splat(0));
 }
 
 /// x + residual, rounded to halves, as floats; and as halves where `out` is there.
@@ -61,15 +59,18 @@ void add_halves(const Half* x, const Half* residual, Half* out, float* sum, std:
 /// The same arguments for floats that are yet to be found.
 Arguments<float> as_floats(const Arguments<Half>& given, Scratch& scratch) {
   float* const x = scratch.take<float>(product(given.shape));
+  float* const dy = given.dy ? scratch.take<float>(product(given.shape)) : nullptr;
   return {
       .shape = given.shape,
       .axes = given.axes,
       .x = x,
       .y = given.y ? x : nullptr,
+      .dy = dy,
       .scale = given.scale,
       .bias = given.bias,
       .mean = given.mean,
       .variance = given.variance,
+      .inv_std = given.inv_std,
       .lengths = given.lengths,
       .epsilon = given.epsilon,
       .groups = given.groups,
@@ -81,6 +82,8 @@ Arguments<float> as_floats(const Arguments<Half>& given, Scratch& scratch) {
       .mean_out = given.mean_out,
       .variance_out = given.variance_out,
       .inv_std_out = given.inv_std_out,
+      .d_scale_out = given.d_scale_out,
+      .d_bias_out = given.d_bias_out,
       .scratch = scratch.rest(),
   };
 }
@@ -106,6 +109,7 @@ Status run_on_halves(FloatOperation run, const Arguments<Half>& given) {
   } else {
     widen(given.x, x, count);
   }
+  if (given.dy) widen(given.dy, const_cast<float*>(floats.dy), count);
   const Status status = run(floats);
   if (status == Status::kOk && given.y) narrow(x, given.y, count);
   return status;

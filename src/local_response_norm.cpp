@@ -8,8 +8,6 @@
 namespace simdnorm {
 namespace {
 
-constexpr std::size_t kLanes = f64x2::kLanes;
-
 /// s^|beta| from products and square roots alone, which are the same everywhere; pow of the C libraries is not.
 /// The exponent's bits after the point choose among s^(1/2), s^(1/4), ..., those before it among s, s^2, ...
 class Power {
@@ -84,7 +82,7 @@ class Item {
     const std::size_t size = window_.channels * window_.places;
     std::copy_n(x, size, values_ + window_.before * window_.places);
     std::size_t i = 0;
-    for (; i + kLanes <= size; i += kLanes)
+    for (; i + kLanes<double> <= size; i += kLanes<double>)
       store_two(y + i, normalized(i, [](const double* p) { return load(p); }));
     if (i < size) {
       const auto load_one = [](const double* p) { return load_partial(p, 1, f64x2::splat(0)); };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gradients.h"
 #include "over_axes.h"
 
 namespace simdnorm {
@@ -33,6 +34,28 @@ template <class T = float>
 std::size_t lp_normalize_scratch(const Arguments<T>& arguments) {
   const auto kind = kind_of_norm(arguments.p);
   return kind ? scratch_over_axes(*kind, arguments) : 0;
+}
+
+/// The gradient of a loss through lp_normalize.
+///
+///   p = 2:         dx = (dy - y * sum(dy * y)) / norm
+///   p = 1:         dx = (dy - sign(x) * sum(dy * y)) / norm
+///   p = infinity:  as p = 1, with sign(x) only at the first of the largest magnitudes
+///
+/// and dy / epsilon where the norm is below epsilon. Shapes, aliasing, accuracy: as layer_norm_backward; there are
+/// no parameters. Errors: kAxes for another p.
+template <class T = float>
+Status lp_normalize_backward(const Arguments<T>& arguments) {
+  const auto kind = kind_of_norm(arguments.p);
+  if (!kind) return Status::kAxes;
+  gradients_over_axes(*kind, arguments);
+  return Status::kOk;
+}
+
+template <class T = float>
+std::size_t lp_normalize_backward_scratch(const Arguments<T>& arguments) {
+  const auto kind = kind_of_norm(arguments.p);
+  return kind ? gradients_over_axes_scratch(*kind, arguments) : 0;
 }
 
 }  // namespace simdnorm

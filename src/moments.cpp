@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "simd.h"
+#include "sums.h"
 
 // Sums of d = x - pivot and of d * d give mean = pivot + sum(d) / n and m2 = sum(d * d) - sum(d)^2 / n, which
 // is accurate as long as the pivot is near the mean, measured in deviations. So a group's first values choose
@@ -13,22 +14,13 @@
 // itself tells whether the pivot was good. If not, the mean just found is the pivot of a second sweep (the
 // corrected two-pass algorithm), and what even that cannot do is done in double, for doubles after scaling
 // them: squares that overflow or underflow.
-//
-// Sums in the type of x lose a bit for every doubling of their length. So they run over a short block only
-// and are then added to sums that are more precise: doubles for floats, pairs of doubles for doubles.
 
 namespace simdnorm {
 namespace {
 
-template <class T>
-constexpr std::size_t kLanes = Vector<T>::kLanes;
 /// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
 template <class T>
 constexpr std::size_t kStep = 8 * kLanes<T>;
-/// Steps between two additions to the precise sums. In the worst rows that searches found (two values in turn,
-/// so that all roundings go one way) 16 steps break the bound of 6e-7 and 14 come to 5.9e-7; with 12 there is
-/// room. (tests/core/accuracy_test.cpp)
-constexpr std::size_t kBlockSteps = 12;
 /// How many values choose the pivot.
 constexpr std::size_t kSample = 16;
 /// (mean - pivot)^2 / variance up to which sums about a pivot are accurate enough: the error grows with its
@@ -51,84 +43,6 @@ constexpr double kLargeUnit = 0x1p600;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// ---------------------------------------------------------------- sums
-
-/// a + b as the rounded sum and what rounding took away. Knuth, The Art of Computer Programming, 4.2.2.
-template <class V>
-struct TwoSum {
-  V sum, rest;
-  TwoSum(V a, V b) {
-    sum = a + b;
-    const V b_part = sum - a;
-    rest = (a - (sum - b_part)) + (b - b_part);
-  }
-};
-
-/// A sum of sums over blocks, in more precision than theirs. It begins at 0 where it is written as {}; there are
-/// long arrays of them, of which few are used.
-template <class T>
-class Total;
-
-template <>
-class Total<float> {
- public:
-  void add(float value) { sum_ += value; }
-  double value() const { return sum_; }
-
- private:
-  double sum_;
-};
-
-template <>
-class Total<double> {
- public:
-  void add(double value) {
-    const TwoSum<double> next(sum_, value);
-    sum_ = next.sum;
-    rest_ += next.rest;
-  }
-  double value() const { return sum_ + rest_; }
-
- private:
-  double sum_, rest_;
-};
-
-/// The same, lane by lane.
-template <class T>
-class VectorTotal;
-
-template <>
-class VectorTotal<float> {
- public:
-  void add(f32x4 values) { sum_ = sum_ + (widen_low(values) + widen_high(values)); }
-  void add_to(Total<double>& total) const { total.add(sum_lanes(sum_)); }
-
- private:
-  f64x2 sum_;
-};
-
-template <>
-class VectorTotal<double> {
- public:
-  void add(f64x2 values) {
-    const TwoSum<f64x2> next(sum_, values);
-    sum_ = next.sum;
-    rest_ = rest_ + next.rest;
-  }
-  void add_to(Total<double>& total) const {
-    total.add(first_lane(sum_));
-    total.add(last_lane(sum_));
-    total.add(sum_lanes(rest_));
-  }
-
- private:
-  f64x2 sum_, rest_;
-};
-
-struct Sums {
-  double d, dd;
-};
-
 enum class Verdict { kGood, kFar, kOutOfRange };
 
 /// Moments from sums about a pivot, and whether they can be relied on.
@@ -148,22 +62,6 @@ Verdict judge(Fold fold, const Sums& sums, double count, double pivot, Moments& 
   if (!in_range) return Verdict::kOutOfRange;
   return shift * shift * count <= kFarPivot * m2 ? Verdict::kGood : Verdict::kFar;
 }
-
-/// What a sweep sums: values about a pivot and their squares, or one term alone.
-template <class V>
-struct Pair {
-  V d, dd;
-  friend Pair operator+(Pair a, Pair b) { return {a.d + b.d, a.dd + b.dd}; }
-};
-
-template <class T>
-struct PairTotal {
-  VectorTotal<T> d, dd;
-  void add(Pair<Vector<T>> sums) {
-    d.add(sums.d);
-    dd.add(sums.dd);
-  }
-};
 
 /// Terms of vectors of values.
 template <class T, bool kPivoted>
@@ -190,16 +88,6 @@ struct MagnitudeTerm {
   using BlockTotal = VectorTotal<T>;
   Value operator()(Vector<T> values) const { return abs(values); }
 };
-
-/// The sum of at(first) to at(first + kCount - 1) as a balanced tree.
-template <std::size_t kCount, class At>
-auto tree(const At& at, std::size_t first) {
-  if constexpr (kCount == 1) {
-    return at(first);
-  } else {
-    return tree<kCount / 2>(at, first) + tree<kCount / 2>(at, first + kCount / 2);
-  }
-}
 
 /// Adds the sums of a term over a run to a block total. Lanes past the end hold `fill`, whose term is 0.
 template <class T, class Term>
@@ -399,14 +287,6 @@ SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
   const T variance = sum_lanes(squares) / n - shift * shift;
   const T mean = *x + shift;
   return mean * mean <= static_cast<T>(kNearZero) * variance ? 0 : mean;
-}
-
-template <class T>
-SIMDNORM_ONCE Sums sums_of(const PairTotal<T>& totals) {
-  Total<double> d = {}, dd = {};
-  totals.d.add_to(d);
-  totals.dd.add_to(dd);
-  return {d.value(), dd.value()};
 }
 
 /// The sum of one term over a row.

@@ -1,6 +1,7 @@
 #include "normalize.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "simd.h"
 
@@ -14,6 +15,9 @@ template <class T>
 constexpr std::size_t kRowTileValues = 16384 / sizeof(T);
 /// Shorter stretches of one scale and bias are spelled out value by value: a vector has no room in them.
 constexpr std::size_t kShortStretch = 16;
+
+/// Normalizes by nothing.
+constexpr Statistic kIdentity = {0, 0, 1, 1};
 
 template <class T>
 std::size_t groups_at_a_time(const View& view) {
@@ -81,6 +85,8 @@ class Tile {
       statistics_[i] = given_statistic(arguments_.mean[g], arguments_.variance[g], arguments_.epsilon);
     }
   }
+
+  void take_none() { std::fill_n(statistics_, groups_, kIdentity); }
 
   void take(const Statistic* all) { std::copy_n(all + place(), groups_, statistics_); }
 
@@ -173,10 +179,13 @@ class Tile {
         columns.set(column, is_per_row ? Run<T>(statistics_[i], 1, kNoBias<T>) : run(i, e + column));
       }
     }
-    if (is_per_row) {
-      columns.apply(x_ + e, arguments_.y + e, view_.rows, width, stride, arguments_.scale, arguments_.bias);
-    } else {
-      columns.apply(x_ + e, arguments_.y + e, view_.rows, width, stride);
+    if (!is_per_row) return columns.apply(x_ + e, arguments_.y + e, view_.rows, width, stride);
+    for (std::size_t r = 0; r < view_.rows; ++r) {
+      T* const y = arguments_.y + e + r * stride;
+      columns.apply(x_ + e + r * stride, y, 1, width, stride);
+      const T scale = arguments_.scale ? arguments_.scale[r] : 1;
+      const T bias = arguments_.bias ? arguments_.bias[r] : kNoBias<T>;
+      apply_run(Run<T>(kIdentity, scale, bias), y, y, width);
     }
   }
 
@@ -222,6 +231,9 @@ SIMDNORM_ONCE Statistic finish(Kind kind, const Moments& moments, const Argument
       statistic = norm_statistic(moments, Norm::kSquared, arguments.epsilon);
       break;
   }
+  // What a forward call saved, if it is a number: the least and the largest values leave float's range.
+  const double saved = arguments.inv_std ? arguments.inv_std[place] : 0;
+  if (saved > 0 && saved <= std::numeric_limits<T>::max()) statistic.inv_std = saved * statistic.unit;
   const auto write = [&](T* out, double value) {
     if (out) out[place] = static_cast<T>(value);
   };
@@ -230,6 +242,7 @@ SIMDNORM_ONCE Statistic finish(Kind kind, const Moments& moments, const Argument
   write(arguments.mean_out, moments.count > 0 ? mean : moments.variance());
   write(arguments.variance_out, moments.variance() * moments.unit * moments.unit);
   write(arguments.inv_std_out, statistic.inv_std / statistic.unit);
+  if (arguments.count_out) arguments.count_out[place] = moments.count;
   return statistic;
 }
 
@@ -274,11 +287,20 @@ void apply_statistics(const View& view, const Statistic* statistics, const Argum
   });
 }
 
+template <class T>
+void apply_scale(const View& view, const Arguments<T>& arguments) {
+  each_tile(view, arguments, [&](Tile<T>& tile) {
+    tile.take_none();
+    tile.apply();
+  });
+}
+
 #define SIMDNORM_INSTANTIATE(T)                                                       \
   template void normalize(const View&, Kind, const Arguments<T>&);                    \
   template void normalize_by_given(const View&, const Arguments<T>&);                 \
   template void merge_moments(const View&, Kind, const Arguments<T>&, Moments*);      \
   template void apply_statistics(const View&, const Statistic*, const Arguments<T>&); \
+  template void apply_scale(const View&, const Arguments<T>&);                        \
   template Statistic finish(Kind, const Moments&, const Arguments<T>&, std::size_t);  \
   template void add(const T*, const T*, T*, std::size_t);
 SIMDNORM_INSTANTIATE(float)

@@ -51,6 +51,10 @@ void merge_moments(const View& view, Kind kind, const Arguments<T>& arguments, M
 template <class T>
 void apply_statistics(const View& view, const Statistic* statistics, const Arguments<T>& arguments);
 
+/// y = x * scale over a view.
+template <class T>
+void apply_scale(const View& view, const Arguments<T>& arguments);
+
 /// What the moments of a group mean, and writes of it what is wanted as number `place` of the groups.
 template <class T>
 Statistic finish(Kind kind, const Moments& moments, const Arguments<T>& arguments, std::size_t place);

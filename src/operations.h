@@ -54,6 +54,14 @@ inline constexpr Operation kOperations[] = {
     SIMDNORM_OPERATION("lpNormalize", lp_normalize, lp_normalize_scratch),
     SIMDNORM_OPERATION("localResponseNorm", local_response_norm, local_response_norm_scratch),
     SIMDNORM_OPERATION("moments", moments, layer_norm_scratch),
+    SIMDNORM_OPERATION("layerNormBackward", layer_norm_backward, layer_norm_backward_scratch),
+    SIMDNORM_OPERATION("rmsNormBackward", rms_norm_backward, rms_norm_backward_scratch),
+    SIMDNORM_OPERATION("instanceNormBackward", instance_norm_backward, instance_norm_backward_scratch),
+    SIMDNORM_OPERATION("groupNormBackward", group_norm_backward, group_norm_backward_scratch),
+    SIMDNORM_OPERATION("batchNormBackward", batch_norm_backward, batch_norm_backward_scratch),
+    SIMDNORM_OPERATION("batchNormTrainingBackward", batch_norm_training_backward,
+                       batch_norm_training_backward_scratch),
+    SIMDNORM_OPERATION("lpNormalizeBackward", lp_normalize_backward, lp_normalize_backward_scratch),
 };
 #undef SIMDNORM_OPERATION
 

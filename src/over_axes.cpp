@@ -3,50 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "reading.h"
+
 namespace simdnorm {
 namespace {
-
-/// A short list of extents or axes.
-class List {
- public:
-  List() = default;
-  explicit List(Extents values) {
-    for (const std::size_t value : values) add(value);
-  }
-  void add(std::size_t value) { values_[count_++] = value; }
-  std::size_t count() const { return count_; }
-  std::size_t& operator[](std::size_t i) { return values_[i]; }
-  std::size_t operator[](std::size_t i) const { return values_[i]; }
-  bool has(std::size_t value) const { return std::find(begin(), end(), value) != end(); }
-  operator Extents() const { return {values_, count_}; }
-  const std::size_t* begin() const { return values_; }
-  const std::size_t* end() const { return values_ + count_; }
-
- private:
-  std::size_t values_[kMaxRank];
-  std::size_t count_ = 0;
-};
-
-SIMDNORM_ONCE List ascending(Extents axes) {
-  List result;
-  // Few and mostly sorted: by insertion.
-  for (const std::size_t axis : axes) {
-    std::size_t i = result.count();
-    result.add(axis);
-    for (; i > 0 && result[i - 1] > axis; --i) result[i] = result[i - 1];
-    result[i] = axis;
-  }
-  return result;
-}
-
-/// How x is read: by a view as it lies, or with its axes in another order.
-struct Reading {
-  View view;
-  bool is_permuted = false;
-  List order;
-
-  std::size_t room() const { return is_permuted ? view.size() : 0; }
-};
 
 /// Whether rows lie one after another, as they do in most calls. A call of few values should not think long.
 bool are_rows(Extents shape, Extents axes) {
@@ -54,29 +14,6 @@ bool are_rows(Extents shape, Extents axes) {
     if (axes[i] != shape.size() - axes.size() + i) return false;
   }
   return true;
-}
-
-/// Over axes in ascending order.
-SIMDNORM_ONCE Reading reading_over_axes(Kind kind, Extents shape, const List& axes, bool has_parameters) {
-  Reading reading;
-  const auto view = view_over_axes(shape, axes);
-  if (view && can_fold(kind, *view) && (!has_parameters || view->channels > 0)) {
-    reading.view = *view;
-    return reading;
-  }
-  std::size_t rows = 1, units = 1;
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (axes.has(axis)) continue;
-    reading.order.add(axis);
-    rows *= shape[axis];
-  }
-  for (const std::size_t axis : axes) {
-    reading.order.add(axis);
-    units *= shape[axis];
-  }
-  reading.view = {1, 1, rows, units, units, 1};
-  reading.is_permuted = true;
-  return reading;
 }
 
 template <class T>
@@ -104,26 +41,12 @@ void read(const Reading& reading, const Arguments<T>& arguments, T* room, Body b
   if (arguments.y) permute_back(room, arguments.shape, reading.order, arguments.y);
 }
 
-/// Scale or bias, given along axes in any order, along the same axes in ascending order.
-template <class T>
-SIMDNORM_ONCE const T* along_ascending(Extents shape, Extents axes, const List& sorted, const T* values,
-                                       T* room) {
-  if (!values) return nullptr;
-  List extents, order;
-  for (const std::size_t axis : axes) extents.add(shape[axis]);
-  for (const std::size_t axis : sorted) {
-    order.add(static_cast<std::size_t>(std::find(axes.begin(), axes.end(), axis) - axes.begin()));
-  }
-  permute(values, extents, order, room);
-  return room;
-}
-
 /// Sub-tensors along axis 0, of which a part along axis 1 is valid, and which is contiguous.
 template <class T>
 class Items {
  public:
   /// Over the axes (ascending), or over all axes but the one in arguments.axes.
-  SIMDNORM_ONCE Items(Kind kind, const Arguments<T>& arguments, const List& axes, bool over_others)
+  SIMDNORM_ONCE Items(Kind kind, const Arguments<T>& arguments, const AxisList& axes, bool over_others)
       : kind_(kind),
         arguments_(arguments),
         over_others_(over_others),
@@ -162,10 +85,12 @@ class Items {
         const Item own = item_of(item, length);
         Arguments<T> arguments = own.arguments;
         arguments.shape = own.shape;
-        const auto shift = [&](T*& out) { out = out ? out + item * all : nullptr; };
+        const auto shift = [&](auto& values) { values = values ? values + item * all : nullptr; };
         shift(arguments.mean_out);
         shift(arguments.variance_out);
         shift(arguments.inv_std_out);
+        shift(arguments.inv_std);
+        shift(arguments.count_out);
         read(own.reading, arguments, room_,
              [&](const Arguments<T>& a) { simdnorm::normalize(own.reading.view, kind_, a); });
       }
@@ -179,7 +104,7 @@ class Items {
 
  private:
   struct Item {
-    List shape;
+    AxisList shape;
     Reading reading;
     Arguments<T> arguments;
   };
@@ -188,15 +113,15 @@ class Items {
   /// How many groups an item of a length has.
   std::size_t groups(std::size_t length) const { return (is_along_reduced_ ? 1 : length) * kept_; }
 
-  List shape_of(std::size_t length) const {
-    List shape;
+  AxisList shape_of(std::size_t length) const {
+    AxisList shape;
     shape.add(length);
     for (const std::size_t extent : arguments_.shape.subspan(2)) shape.add(extent);
     return shape;
   }
 
   SIMDNORM_ONCE Reading reading(std::size_t length) const {
-    const List shape = shape_of(length);
+    const AxisList shape = shape_of(length);
     if (over_others_) {
       Reading result;
       if (is_merged_) {
@@ -206,7 +131,7 @@ class Items {
       }
       return result;
     }
-    List axes;
+    AxisList axes;
     for (const std::size_t axis : axes_) {
       if (axis > 0) axes.add(axis - 1);
     }
@@ -269,7 +194,7 @@ class Items {
   const Kind kind_;
   const Arguments<T> arguments_;
   const bool over_others_;
-  const List axes_;
+  const AxisList axes_;
   Scratch scratch_;
   /// The extent of axis 1, the values at each place along it, and in an item.
   std::size_t extent_, place_, size_;
@@ -283,8 +208,8 @@ class Items {
 };
 
 /// All but one axis of a rank.
-List others(std::size_t rank, std::size_t axis) {
-  List result;
+AxisList others(std::size_t rank, std::size_t axis) {
+  AxisList result;
   for (std::size_t i = 0; i < rank; ++i) {
     if (i != axis) result.add(i);
   }
@@ -295,7 +220,7 @@ List others(std::size_t rank, std::size_t axis) {
 template <class T>
 struct Prepared {
   Arguments<T> arguments;
-  List axes;
+  AxisList axes;
   T *scale_room = nullptr, *bias_room = nullptr;
   std::size_t bytes = 0;
 
@@ -365,7 +290,7 @@ std::size_t scratch_over_others(const Arguments<T>& given) {
   if (!given.lengths) return 0;
   Arguments<T> arguments = given;
   arguments.scratch = nullptr;
-  const List axes = others(arguments.shape.size(), arguments.axes[0]);
+  const AxisList axes = others(arguments.shape.size(), arguments.axes[0]);
   return Items<T>(Kind::kDeviation, arguments, axes, true).scratch();
 }
 

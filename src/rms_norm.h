@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gradients.h"
 #include "over_axes.h"
 
 namespace simdnorm {
@@ -28,6 +29,22 @@ Status rms_norm(const Arguments<T>& arguments) {
 template <class T = float>
 std::size_t rms_norm_scratch(const Arguments<T>& arguments) {
   return scratch_over_axes(Kind::kRootMeanSquare, arguments);
+}
+
+/// The gradient of a loss through rms_norm.
+///
+///   dx = r * (g - h * mean(g * h)),   d_scale = sum(dy * h)
+///
+/// with r = 1 / sqrt(mean(x^2) + epsilon), g = dy * scale and h = x * r. Otherwise as layer_norm_backward.
+template <class T = float>
+Status rms_norm_backward(const Arguments<T>& arguments) {
+  gradients_over_axes(Kind::kRootMeanSquare, arguments);
+  return Status::kOk;
+}
+
+template <class T = float>
+std::size_t rms_norm_backward_scratch(const Arguments<T>& arguments) {
+  return gradients_over_axes_scratch(Kind::kRootMeanSquare, arguments);
 }
 
 }  // namespace simdnorm

@@ -152,5 +152,7 @@ struct VectorOf<double> {
 };
 template <class T>
 using Vector = typename VectorOf<T>::type;
+template <class T>
+inline constexpr std::size_t kLanes = Vector<T>::kLanes;
 
 }  // namespace simdnorm

@@ -1,10 +1,26 @@
-// The operations: each checks its arguments, then hands them over as a Call.
+// The operations.
 
-import { type Call, newCall, run } from './call.js';
+import { run } from './call.js';
 import * as check from './check.js';
-import { type Numbers, statisticsOf, type Values } from './dtype.js';
+import type { Numbers, Values } from './dtype.js';
 import { NormError } from './errors.js';
-import { type Heap, type Kernel, resultArray } from './heap.js';
+import type { Heap } from './heap.js';
+import {
+  asX,
+  checkChannelCounts,
+  countsOf,
+  newStatistics,
+  othersThan,
+  perChannel,
+  type Started,
+  setAffine,
+  setAxes,
+  setAxis,
+  setGroups,
+  setLengths,
+  setStatistics,
+  start as startWith,
+} from './operation.js';
 
 const everywhere = ['shape', 'dtype'];
 const affine = ['scale', 'bias', 'epsilon'];
@@ -21,66 +37,10 @@ const optionsOf = {
   localResponseNorm: [...everywhere, 'axis', 'size', 'alpha', 'beta', 'k', 'out'],
   moments: [...everywhere, 'axes', 'lengths'],
 };
-export type Op = keyof typeof optionsOf;
+export type ForwardOp = keyof typeof optionsOf;
 
-/** Why an array must be as long as x. */
-const asX = () => "x's length";
-
-interface Started {
-  readonly o: check.Options;
-  readonly call: Call;
-}
-
-/** Checks what every operation has: x, its shape and type, and where y goes. */
-function start(heap: Heap, op: Op, x: unknown, options: unknown): Started {
-  const o = check.options(op, options, optionsOf[op]);
-  const dtype = check.dtypeOf(op, x, o.dtype);
-  const values = check.values(op, 'x', x, dtype);
-  const shape = check.shapeOf(op, o.shape, values);
-  const out = op === 'moments' ? null : check.optionalValues(op, 'out', o.out, dtype, values.length, asX);
-  return { o, call: newCall(op, heap.kernels[op] as Kernel, shape, dtype, values, out) };
-}
-
-/** Scale and bias, one value for each of `count`. */
-function setAffine({ o, call }: Started, count: number, why: () => string): void {
-  call.scale = check.optionalVector(call, 'scale', o.scale, count, why);
-  call.bias = check.optionalVector(call, 'bias', o.bias, count, why);
-}
-
-/** Arrays that receive statistics, one value for each group. */
-function setStatistics({ o, call }: Started, groups: number, why: () => string): void {
-  call.meanOut = check.optionalStatistics(call, 'meanOut', o.meanOut, groups, why);
-  call.varianceOut = check.optionalStatistics(call, 'varianceOut', o.varianceOut, groups, why);
-  call.invStdOut = check.optionalStatistics(call, 'invStdOut', o.invStdOut, groups, why);
-}
-
-/** Axes that share statistics; returns how many values do. */
-function setAxes({ o, call }: Started): number {
-  const { op, shape } = call;
-  call.axes = check.axesOf(op, o.axes, shape);
-  // The others may need to be brought into another order.
-  if (!check.areLast(call.axes, shape.length)) call.hasScratch = true;
-  return check.countOver(op, shape, call.axes);
-}
-
-/** The channel axis; returns how many channels there are. */
-function setAxis({ o, call }: Started): number {
-  const axis = check.axisOf(call.op, 'axis', o.axis ?? 1, call.shape);
-  call.axes = [axis];
-  return call.shape[axis] as number;
-}
-
-function othersThan({ call }: Started, ...axes: (number | undefined)[]): number[] {
-  return call.shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis));
-}
-
-function setLengths({ o, call }: Started): void {
-  call.lengths = check.lengthsOf(call.op, o.lengths, call.shape);
-  if (call.lengths) call.hasScratch = true;
-}
-
-function perChannel(call: Call): () => string {
-  return () => `the channels, axis ${call.axes[0]} of shape ${check.list(call.shape)}`;
+function start(heap: Heap, op: ForwardOp, x: unknown, options: unknown): Started {
+  return startWith(heap, op, optionsOf[op], x, options);
 }
 
 /** Normalization over axes, with scale and bias along them. */
@@ -104,45 +64,11 @@ function overAxes(started: Started, heap: Heap): Values {
 /** Normalization in each item of axis 0 by groups of channels. */
 function byGroups(started: Started, channels: number, groups: number, over: readonly number[], heap: Heap): Values {
   const { o, call } = started;
-  const { op, shape } = call;
-  if (call.axes[0] === 0) {
-    throw new NormError('ERR_AXIS', op, `axis 0 of shape ${check.list(shape)} are the items: pass the channels' axis`);
-  }
-  call.groups = groups;
-  const items = shape[0] as number;
-  check.countOver(op, shape, over);
-  call.epsilon = check.epsilon(op, o.epsilon, 1e-5);
+  const items = setGroups(started, groups, over);
+  call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
   setAffine(started, channels, perChannel(call));
   setStatistics(started, items * groups, () => `${items} items of ${groups} groups`);
   return run(heap, call) as Values;
-}
-
-/** A new array for statistics, unless there is one. */
-function newStatistics({ op, dtype }: Call, length: number): Numbers {
-  const isWide = statisticsOf(dtype) === 'float64';
-  return resultArray(op, (isWide ? 8 : 4) * length, () =>
-    isWide ? new Float64Array(length) : new Float32Array(length),
-  );
-}
-
-/** How many values share statistics: a number, or one for each group where lengths make it vary. */
-function countsOf({ shape, lengths }: Call, axes: readonly number[], count: number): number | Int32Array {
-  if (!lengths) return count;
-  const [items, extent, ...rest] = shape as [number, number, ...number[]];
-  const inner = rest.reduce((product, e, i) => (axes.includes(i + 2) ? product * e : product), 1);
-  const outer = rest.reduce((product, e, i) => (axes.includes(i + 2) ? product : product * e), 1);
-  const isMerged = axes.includes(0);
-  const isAlong = axes.includes(1);
-  if (isMerged && isAlong) return lengths.reduce((sum, length) => sum + length, 0) * inner;
-  const places = isAlong ? 1 : extent;
-  const counts = new Int32Array((isMerged ? 1 : items) * places * outer);
-  for (let item = 0; item < items; ++item) {
-    const length = lengths[item] as number;
-    const first = isMerged ? 0 : item * places * outer;
-    const valid = isAlong ? outer : length * outer;
-    for (let i = 0; i < valid; ++i) counts[first + i] = (counts[first + i] as number) + (isAlong ? length : 1) * inner;
-  }
-  return counts;
 }
 
 export interface TrainingResult {
@@ -160,7 +86,7 @@ export interface MomentsResult {
 }
 
 /** By the names of src/operations.h. */
-export const operations: Record<Op, (heap: Heap, x: unknown, options: unknown) => unknown> = {
+export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknown) => unknown> = {
   layerNorm: (heap, x, options): Values => overAxes(start(heap, 'layerNorm', x, options), heap),
 
   rmsNorm: (heap, x, options): Values => overAxes(start(heap, 'rmsNorm', x, options), heap),
@@ -175,10 +101,7 @@ export const operations: Record<Op, (heap: Heap, x: unknown, options: unknown) =
     const op = 'groupNorm';
     const started = start(heap, op, x, options);
     const channels = setAxis(started);
-    const groups = check.positiveInteger(op, 'groups', started.o.groups);
-    if (channels % groups !== 0) {
-      throw new NormError('ERR_RANGE', op, `groups must divide the ${channels} channels, got ${groups}`);
-    }
+    const groups = check.groupsOf(op, started.o.groups, channels);
     return byGroups(started, channels, groups, othersThan(started, 0), heap);
   },
 
@@ -197,19 +120,9 @@ export const operations: Record<Op, (heap: Heap, x: unknown, options: unknown) =
     const op = 'batchNormTraining';
     const started = start(heap, op, x, options);
     const { o, call } = started;
-    const { shape } = call;
     const channels = setAxis(started);
-    const [axis] = call.axes as [number];
     setLengths(started);
-    if (call.lengths && axis === 1) {
-      throw new NormError('ERR_AXIS', op, 'the channels cannot be along axis 1, as the lengths are: pass axis: 2');
-    }
-    const otherAxes = othersThan(started, axis);
-    const count = countsOf(call, otherAxes, check.countOver(op, shape, otherAxes));
-    if (typeof count === 'number' ? count === 1 : count.includes(1)) {
-      const given = `shape ${check.list(shape)}${call.lengths ? ' with these lengths' : ''} has one value per channel`;
-      throw new NormError('ERR_RANGE', op, `${given}: its variance says nothing; use a larger batch, or layerNorm`);
-    }
+    const count = checkChannelCounts(started);
     call.epsilon = check.epsilon(op, o.epsilon, 1e-5);
     setAffine(started, channels, perChannel(call));
     setStatistics(started, channels, perChannel(call));

@@ -1,0 +1,700 @@
+#include "gradients.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "over_axes.h"
+#include "reading.h"
+#include "sums.h"
+
+namespace simdnorm {
+namespace {
+
+// ---------------------------------------------------------------- sums of products
+
+/// Vectors that are summed as a tree: two loads for each, and more than eight in one basic block make V8 spill.
+constexpr std::size_t kTree = 4;
+
+/// The sums of g and g * h along a run.
+template <class T>
+SIMDNORM_ONCE Sums run_products(const T* g, const T* h, std::size_t count) {
+  using V = Vector<T>;
+  const auto term = [](V a, V b) { return Pair<V>{a, a * b}; };
+  const auto at = [&](std::size_t i) { return term(load(g + i * kLanes<T>), load(h + i * kLanes<T>)); };
+  const auto advance = [&](std::size_t by) {
+    g += by;
+    h += by;
+    count -= by;
+  };
+  PairTotal<T> total = {};
+  const Pair<V> zero = {V::splat(0), V::splat(0)};
+  while (count >= kTree * kLanes<T>) {
+    Pair<V> block = zero;
+    for (std::size_t step = 0; step < kBlockSteps && count >= kTree * kLanes<T>; ++step) {
+      block = block + tree<kTree>(at, 0);
+      advance(kTree * kLanes<T>);
+    }
+    total.add(block);
+  }
+  Pair<V> rest = zero;
+  while (count >= kLanes<T>) {
+    rest = rest + at(0);
+    advance(kLanes<T>);
+  }
+  if (count > 0) rest = rest + term(load_partial(g, count, zero.d), load_partial(h, count, zero.d));
+  total.add(rest);
+  return sums_of(total);
+}
+
+/// The same down columns that are next to each other.
+template <class T>
+SIMDNORM_ONCE void column_products(const T* g, const T* h, std::size_t rows, std::size_t columns,
+                                   std::size_t stride, Sums* out) {
+  using V = Vector<T>;
+  Total<T> d[kTile<T>], dd[kTile<T>];
+  T block_d[kTile<T> + kLanes<T>], block_dd[kTile<T> + kLanes<T>];
+  std::fill_n(d, columns, Total<T>{});
+  std::fill_n(dd, columns, Total<T>{});
+  while (rows > 0) {
+    const std::size_t block = std::min(rows, kTree * kBlockSteps);
+    const auto add_column = [&](std::size_t c, auto load_at) {
+      Pair<V> sum = {V::splat(0), V::splat(0)};
+      const auto at = [&](std::size_t r) {
+        const V a = load_at(g + r * stride + c);
+        return Pair<V>{a, a * load_at(h + r * stride + c)};
+      };
+      std::size_t r = 0;
+      for (; r + kTree <= block; r += kTree) sum = sum + tree<kTree>(at, r);
+      for (; r < block; ++r) sum = sum + at(r);
+      store(block_d + c, sum.d);
+      store(block_dd + c, sum.dd);
+    };
+    std::size_t c = 0;
+    for (; c + kLanes<T> <= columns; c += kLanes<T>) add_column(c, [](const T* p) { return load(p); });
+    if (const std::size_t left = columns - c) {
+      add_column(c, [left](const T* p) { return load_partial(p, left, V::splat(0)); });
+    }
+    for (c = 0; c < columns; ++c) {
+      d[c].add(block_d[c]);
+      dd[c].add(block_dd[c]);
+    }
+    g += block * stride;
+    h += block * stride;
+    rows -= block;
+  }
+  for (std::size_t c = 0; c < columns; ++c) out[c] = {d[c].value(), dd[c].value()};
+}
+
+/// Neighbouring groups of one `outer`, and where they are.
+struct Place {
+  std::size_t outer, first, groups;
+
+  std::size_t number(const View& view) const { return outer * view.groups + first; }
+  /// The flat index of the first value of a group's run.
+  std::size_t flat(const View& view, std::size_t row, std::size_t group) const {
+    return ((outer * view.rows + row) * view.groups + first + group) * view.cols;
+  }
+};
+
+/// Calls body(place, sums) with the sums of g and g * h over each group of a view.
+template <class T, class Body>
+void each_products(const View& view, const T* g, const T* h, Body body) {
+  if (view.size() == 0) return;
+  const Layout layout = layout_of(view);
+  const std::size_t step = layout == Layout::kColumns ? kTile<T> / view.cols : kTile<T>;
+  const std::size_t stride = view.groups * view.cols;
+  Sums sums[kTile<T>];
+  Place place;
+  for (place.outer = 0; place.outer < view.outer; ++place.outer) {
+    for (place.first = 0; place.first < view.groups; place.first += step) {
+      place.groups = std::min(step, view.groups - place.first);
+      if (layout == Layout::kColumns) {
+        const std::size_t e = place.flat(view, 0, 0);
+        column_products(g + e, h + e, view.rows, place.groups * view.cols, stride, sums);
+        for (std::size_t i = 0; i < place.groups; ++i) {
+          Sums group = sums[i * view.cols];
+          for (std::size_t c = 1; c < view.cols; ++c) {
+            group.d += sums[i * view.cols + c].d;
+            group.dd += sums[i * view.cols + c].dd;
+          }
+          sums[i] = group;
+        }
+      } else {
+        std::fill_n(sums, place.groups, Sums{});
+        for (std::size_t r = 0; r < view.rows; ++r) {
+          for (std::size_t i = 0; i < place.groups; ++i) {
+            const std::size_t e = place.flat(view, r, i);
+            const Sums run = run_products(g + e, h + e, view.cols);
+            sums[i].d += run.d;
+            sums[i].dd += run.dd;
+          }
+        }
+      }
+      body(place, sums);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- dx
+
+/// dx = ((g - mean_g) - h * mean_gh) * inv_std
+template <class T>
+struct Slope {
+  T mean_g, mean_gh, inv_std;
+};
+
+template <class T>
+SIMDNORM_ONCE void apply_run(const Slope<T>& slope, const T* g, const T* h, T* dx, std::size_t count) {
+  using V = Vector<T>;
+  const V mean_g = V::splat(slope.mean_g), mean_gh = V::splat(slope.mean_gh),
+          inv_std = V::splat(slope.inv_std);
+  const auto apply = [&](V a, V b) { return ((a - mean_g) - b * mean_gh) * inv_std; };
+  std::size_t i = 0;
+  for (; i + 2 * kLanes<T> <= count; i += 2 * kLanes<T>) {
+    store(dx + i, apply(load(g + i), load(h + i)));
+    store(dx + i + kLanes<T>, apply(load(g + i + kLanes<T>), load(h + i + kLanes<T>)));
+  }
+  if (i + kLanes<T> <= count) {
+    store(dx + i, apply(load(g + i), load(h + i)));
+    i += kLanes<T>;
+  }
+  if (const std::size_t left = count - i) {
+    store_partial(dx + i, left, apply(load_partial(g + i, left, mean_g), load_partial(h + i, left, mean_g)));
+  }
+}
+
+/// Columns next to each other, each with a slope of its own.
+template <class T>
+SIMDNORM_ONCE void apply_columns(const Slope<T>* slopes, const T* g, const T* h, T* dx, std::size_t rows,
+                                 std::size_t columns, std::size_t stride) {
+  using V = Vector<T>;
+  T mean_g[kTile<T> + kLanes<T>], mean_gh[kTile<T> + kLanes<T>], inv_std[kTile<T> + kLanes<T>];
+  for (std::size_t c = 0; c < columns; ++c) {
+    mean_g[c] = slopes[c].mean_g;
+    mean_gh[c] = slopes[c].mean_gh;
+    inv_std[c] = slopes[c].inv_std;
+  }
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto apply = [&](std::size_t c, V a, V b) {
+      return ((a - load(mean_g + c)) - b * load(mean_gh + c)) * load(inv_std + c);
+    };
+    std::size_t c = 0;
+    for (; c + kLanes<T> <= columns; c += kLanes<T>) store(dx + c, apply(c, load(g + c), load(h + c)));
+    if (const std::size_t left = columns - c) {
+      const V zero = V::splat(0);
+      store_partial(dx + c, left, apply(c, load_partial(g + c, left, zero), load_partial(h + c, left, zero)));
+    }
+    g += stride;
+    h += stride;
+    dx += stride;
+  }
+}
+
+/// Everything about the groups of a view, as it lies in memory.
+template <class T>
+struct Gradient {
+  View view;
+  Kind kind;
+  /// That of y, without padding; and y without scale and bias.
+  const T *dy, *h;
+  const T* scale;
+  /// Where dy * scale goes: may be dy. Null where scale is.
+  T* g;
+  /// May be dy.
+  T* dx;
+  /// One for each group; counts may be null, where all groups have as many values as the view says.
+  const T* inv_std;
+  const double* counts;
+  double epsilon;
+  T *d_scale, *d_bias;
+  /// In place of h in the correction: the signs of x. Null for h itself.
+  const T* direction = nullptr;
+
+  void run() const {
+    fold_parameters();
+    const T* weighted = dy;
+    if (scale) {
+      apply_scale(view, Arguments<T>{.x = dy, .y = g, .scale = scale});
+      weighted = g;
+    }
+    each_products(view, weighted, h, [&](const Place& place, const Sums* sums) {
+      Slope<T> slopes[kTile<T>];
+      const std::size_t width = layout_of(view) == Layout::kColumns ? view.cols : 1;
+      for (std::size_t i = 0; i < place.groups; ++i) {
+        std::fill_n(slopes + i * width, width, slope_of(place.number(view) + i, sums[i]));
+      }
+      apply(place, slopes, weighted);
+    });
+  }
+
+  void fold_parameters() const {
+    if (!d_scale && !d_bias) return;
+    const std::size_t channels = view.channels, inner = view.inner;
+    if (d_scale) std::fill_n(d_scale, channels, T{0});
+    if (d_bias) std::fill_n(d_bias, channels, T{0});
+    if (channels == 0 || inner == 0) return;
+    const View parameters = {1, view.size() / (channels * inner), channels, inner, channels, inner};
+    each_products(parameters, dy, h, [&](const Place& place, const Sums* sums) {
+      for (std::size_t i = 0; i < place.groups; ++i) {
+        if (d_scale) d_scale[place.first + i] = static_cast<T>(sums[i].dd);
+        if (d_bias) d_bias[place.first + i] = static_cast<T>(sums[i].d);
+      }
+    });
+  }
+
+ private:
+  Slope<T> slope_of(std::size_t group, const Sums& sums) const {
+    const T factor = inv_std[group];
+    const double count = counts ? counts[group] : static_cast<double>(view.count());
+    switch (kind) {
+      case Kind::kDeviation:
+        return {static_cast<T>(sums.d / count), static_cast<T>(sums.dd / count), factor};
+      case Kind::kRootMeanSquare:
+        return {0, static_cast<T>(sums.dd / count), factor};
+      case Kind::kNorm1:
+      case Kind::kNorm2:
+      case Kind::kNormInfinity:
+        break;
+    }
+    // Below epsilon y is x / epsilon.
+    const bool is_below = epsilon > 0 && factor >= static_cast<T>(1 / epsilon);
+    return {0, is_below ? 0 : static_cast<T>(sums.dd), factor};
+  }
+
+  void apply(const Place& place, const Slope<T>* slopes, const T* weighted) const {
+    const T* along = direction ? direction : h;
+    if (layout_of(view) == Layout::kColumns) {
+      const std::size_t e = place.flat(view, 0, 0);
+      return apply_columns(slopes, weighted + e, along + e, dx + e, view.rows, place.groups * view.cols,
+                           view.groups * view.cols);
+    }
+    for (std::size_t r = 0; r < view.rows; ++r) {
+      for (std::size_t i = 0; i < place.groups; ++i) {
+        const std::size_t e = place.flat(view, r, i);
+        apply_run(slopes[i], weighted + e, along + e, dx + e, view.cols);
+      }
+    }
+  }
+};
+
+/// The signs of x: of all values for p = 1, of the first largest one of each row for p = infinity.
+template <class T>
+SIMDNORM_ONCE void take_signs(Kind kind, std::size_t rows, std::size_t cols, T* x) {
+  const auto sign = [](T value) { return static_cast<T>((value > 0) - (value < 0)); };
+  for (std::size_t r = 0; r < rows; ++r, x += cols) {
+    if (kind == Kind::kNorm1) {
+      for (std::size_t c = 0; c < cols; ++c) x[c] = sign(x[c]);
+      continue;
+    }
+    std::size_t largest = 0;
+    const auto size = [&](std::size_t c) { return x[c] < 0 ? -x[c] : x[c]; };
+    for (std::size_t c = 1; c < cols; ++c) {
+      if (size(c) > size(largest)) largest = c;
+    }
+    const T value = sign(x[largest]);
+    std::fill_n(x, cols, T{0});
+    x[largest] = value;
+  }
+}
+
+/// What the forward call is given to make h, and what it leaves.
+template <class T>
+Arguments<T> forward_of(const Arguments<T>& given, T* h, T* inv_std, double* counts) {
+  Arguments<T> forward = given;
+  forward.y = h;
+  forward.dy = nullptr;
+  forward.scale = nullptr;
+  forward.bias = nullptr;
+  forward.inv_std_out = inv_std;
+  forward.count_out = counts;
+  forward.d_scale_out = nullptr;
+  forward.d_bias_out = nullptr;
+  return forward;
+}
+
+/// dy without what is past the lengths.
+template <class T>
+const T* without_padding(const Arguments<T>& given, T* room) {
+  if (!given.lengths) return given.dy;
+  std::copy_n(given.dy, product(given.shape), room);
+  clear_padding(given.shape, given.lengths, room);
+  return room;
+}
+
+// ---------------------------------------------------------------- over axes
+
+template <class T>
+class OverAxes {
+ public:
+  OverAxes(Kind kind, const Arguments<T>& given)
+      : kind_(kind),
+        given_(given),
+        axes_(ascending(given.axes)),
+        reading_(reading_over_axes(kind, given.shape, axes_, has_parameters())),
+        size_(product(given.shape)),
+        scratch_(given.scratch) {
+    units_ = 1;
+    std::size_t groups = 1;
+    for (std::size_t axis = 0; axis < given.shape.size(); ++axis) {
+      (axes_.has(axis) ? units_ : groups) *= given.shape[axis];
+    }
+    h_ = scratch_.take<T>(size_);
+    inv_std_ = scratch_.take<T>(groups);
+    if (given.lengths) {
+      counts_ = scratch_.take<double>(groups);
+      dy_ = scratch_.take<T>(size_);
+    }
+    if (reading_.is_permuted) {
+      permuted_h_ = scratch_.take<T>(size_);
+      permuted_dy_ = scratch_.take<T>(size_);
+    }
+    if (kind == Kind::kNorm1 || kind == Kind::kNormInfinity) signs_ = scratch_.take<T>(size_);
+    if (given.scale && !dy_ && !permuted_dy_) g_ = scratch_.take<T>(size_);
+    if (!std::equal(axes_.begin(), axes_.end(), given.axes.begin())) {
+      if (given.scale) scale_ = scratch_.take<T>(units_);
+      if (given.d_scale_out) d_scale_ = scratch_.take<T>(units_);
+      if (given.d_bias_out) d_bias_ = scratch_.take<T>(units_);
+    }
+  }
+
+  std::size_t scratch() const {
+    Arguments<T> forward = forward_of(given_, h_, inv_std_, counts_);
+    forward.axes = axes_;
+    return scratch_.bytes() + scratch_over_axes(kind_, forward);
+  }
+
+  void run() {
+    Arguments<T> forward = forward_of(given_, h_, inv_std_, counts_);
+    forward.axes = axes_;
+    forward.scratch = scratch_.rest();
+    normalize_over_axes(kind_, forward);
+
+    const T *h = h_, *dy = without_padding(given_, dy_);
+    T* dx = given_.y;
+    T* g = dy_ ? dy_ : g_;
+    if (signs_) sign();
+    if (reading_.is_permuted) {
+      permute(h, given_.shape, reading_.order, permuted_h_);
+      permute(dy, given_.shape, reading_.order, permuted_dy_);
+      h = permuted_h_;
+      dy = dx = g = permuted_dy_;
+    }
+    Gradient<T>{
+        .view = reading_.view,
+        .kind = kind_,
+        .dy = dy,
+        .h = h,
+        .scale =
+            scale_ ? along_ascending(given_.shape, given_.axes, axes_, given_.scale, scale_) : given_.scale,
+        .g = g,
+        .dx = dx,
+        .inv_std = inv_std_,
+        .counts = counts_,
+        .epsilon = given_.epsilon,
+        .d_scale = d_scale_ ? d_scale_ : given_.d_scale_out,
+        .d_bias = d_bias_ ? d_bias_ : given_.d_bias_out,
+        .direction = signs_,
+    }
+        .run();
+    if (reading_.is_permuted) permute_back(permuted_dy_, given_.shape, reading_.order, given_.y);
+    if (given_.lengths) clear_padding(given_.shape, given_.lengths, given_.y);
+    if (d_scale_) along_given(given_.shape, given_.axes, axes_, d_scale_, given_.d_scale_out);
+    if (d_bias_) along_given(given_.shape, given_.axes, axes_, d_bias_, given_.d_bias_out);
+  }
+
+ private:
+  /// Whether the operation has parameters, given or not.
+  bool has_parameters() const { return kind_ == Kind::kDeviation || kind_ == Kind::kRootMeanSquare; }
+
+  void sign() const {
+    // These norms are read as rows, permuted or not.
+    if (reading_.is_permuted) {
+      permute(given_.x, given_.shape, reading_.order, signs_);
+    } else {
+      std::copy_n(given_.x, size_, signs_);
+    }
+    take_signs(kind_, size_ / std::max<std::size_t>(units_, 1), units_, signs_);
+  }
+
+  const Kind kind_;
+  const Arguments<T> given_;
+  const AxisList axes_;
+  const Reading reading_;
+  const std::size_t size_;
+  std::size_t units_;
+  Scratch scratch_;
+  T *h_, *inv_std_;
+  double* counts_ = nullptr;
+  T *dy_ = nullptr, *permuted_h_ = nullptr, *permuted_dy_ = nullptr, *signs_ = nullptr, *g_ = nullptr;
+  T *scale_ = nullptr, *d_scale_ = nullptr, *d_bias_ = nullptr;
+};
+
+// ---------------------------------------------------------------- by channel
+
+/// Room for what the gradients by channels need.
+template <class T>
+struct ByChannel {
+  std::size_t size;
+  Scratch scratch;
+  T *h, *inv_std, *g = nullptr, *dy = nullptr;
+  double* counts = nullptr;
+
+  ByChannel(const Arguments<T>& given, std::size_t groups)
+      : size(product(given.shape)), scratch(given.scratch) {
+    h = scratch.take<T>(size);
+    inv_std = scratch.take<T>(groups);
+    if (given.lengths) {
+      counts = scratch.take<double>(groups);
+      dy = scratch.take<T>(size);
+    }
+    if (given.scale && !dy) g = scratch.take<T>(size);
+  }
+
+  Arguments<T> forward(const Arguments<T>& given) const {
+    Arguments<T> result = forward_of(given, h, inv_std, counts);
+    result.scratch = scratch.rest();
+    return result;
+  }
+
+  void run(const View& view, const Arguments<T>& given) const {
+    Gradient<T>{
+        .view = view,
+        .kind = Kind::kDeviation,
+        .dy = without_padding(given, dy),
+        .h = h,
+        .scale = given.scale,
+        .g = dy ? dy : g,
+        .dx = given.y,
+        .inv_std = inv_std,
+        .counts = counts,
+        .epsilon = given.epsilon,
+        .d_scale = given.d_scale_out,
+        .d_bias = given.d_bias_out,
+    }
+        .run();
+    if (given.lengths) clear_padding(given.shape, given.lengths, given.y);
+  }
+};
+
+// ---------------------------------------------------------------- groups of few values
+
+/// In groups of few values g is nearly all mean(g) + h * mean(g * h), and what is left of it is lost in the
+/// rounding of h: their gradients are computed in double.
+constexpr std::size_t kFew = 16;
+
+/// A call on floats as one on doubles, in scratch.
+struct Doubles {
+  const Arguments<float>& floats;
+  const std::size_t size, parameters;
+  Scratch scratch;
+  Arguments<double> doubles;
+  double *x, *dy, *scale = nullptr, *inv_std = nullptr, *d_scale = nullptr, *d_bias = nullptr;
+  std::size_t groups;
+
+  Doubles(const Arguments<float>& given, std::size_t parameters, std::size_t groups)
+      : floats(given),
+        size(product(given.shape)),
+        parameters(parameters),
+        scratch(given.scratch),
+        x(scratch.take<double>(size)),
+        dy(scratch.take<double>(size)),
+        groups(groups) {
+    if (given.scale) scale = scratch.take<double>(parameters);
+    if (given.inv_std) inv_std = scratch.take<double>(groups);
+    if (given.d_scale_out) d_scale = scratch.take<double>(parameters);
+    if (given.d_bias_out) d_bias = scratch.take<double>(parameters);
+    doubles = {
+        .shape = given.shape,
+        .axes = given.axes,
+        .x = x,
+        .y = dy,
+        .dy = dy,
+        .scale = scale,
+        .inv_std = inv_std,
+        .lengths = given.lengths,
+        .epsilon = given.epsilon,
+        .groups = given.groups,
+        .p = given.p,
+        .d_scale_out = d_scale,
+        .d_bias_out = d_bias,
+        .scratch = scratch.rest(),
+    };
+  }
+
+  template <class Run>
+  void run(Run run_on_doubles) const {
+    std::copy_n(floats.x, size, x);
+    std::copy_n(floats.dy, size, dy);
+    if (scale) std::copy_n(floats.scale, parameters, scale);
+    if (inv_std) std::copy_n(floats.inv_std, groups, inv_std);
+    run_on_doubles(doubles);
+    const auto narrow = [](const double* from, std::size_t count, float* to) {
+      if (from)
+        std::transform(from, from + count, to, [](double value) { return static_cast<float>(value); });
+    };
+    narrow(dy, size, floats.y);
+    narrow(d_scale, parameters, floats.d_scale_out);
+    narrow(d_bias, parameters, floats.d_bias_out);
+  }
+};
+
+/// How many values each group has, and how many groups there are, over a set of axes.
+struct Counts {
+  std::size_t units = 1, groups = 1;
+
+  Counts(Extents shape, const AxisList& axes) {
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) (axes.has(axis) ? units : groups) *= shape[axis];
+  }
+};
+
+/// Of all axes but the channels'.
+template <class T>
+std::size_t values_of_others(const Arguments<T>& arguments) {
+  const std::size_t axis = arguments.axes[0];
+  return product(arguments.shape.first(axis)) * product(arguments.shape.subspan(axis + 1));
+}
+
+/// Depends on the extents alone, so that no group's bits depend on the others'.
+template <class T>
+bool has_few(const Arguments<T>& arguments, std::size_t units, bool is_along_lengths) {
+  return std::is_same_v<T, float> && (units < kFew || (arguments.lengths && is_along_lengths));
+}
+
+}  // namespace
+
+template <class T>
+void gradients_over_axes(Kind kind, const Arguments<T>& arguments) {
+  const AxisList axes(arguments.axes);
+  const Counts counts(arguments.shape, axes);
+  if constexpr (std::is_same_v<T, float>) {
+    if (has_few(arguments, counts.units, axes.has(1))) {
+      return Doubles(arguments, counts.units, counts.groups).run([kind](const Arguments<double>& doubles) {
+        gradients_over_axes(kind, doubles);
+      });
+    }
+  }
+  OverAxes<T>(kind, arguments).run();
+}
+
+template <class T>
+std::size_t gradients_over_axes_scratch(Kind kind, const Arguments<T>& arguments) {
+  const AxisList axes(arguments.axes);
+  const Counts counts(arguments.shape, axes);
+  if constexpr (std::is_same_v<T, float>) {
+    if (has_few(arguments, counts.units, axes.has(1))) {
+      const Doubles doubles(arguments, counts.units, counts.groups);
+      return doubles.scratch.bytes() + gradients_over_axes_scratch(kind, doubles.doubles);
+    }
+  }
+  return OverAxes<T>(kind, arguments).scratch();
+}
+
+template <class T>
+void gradients_over_others(const Arguments<T>& arguments) {
+  const std::size_t axis = arguments.axes[0], channels = arguments.shape[axis];
+  if constexpr (std::is_same_v<T, float>) {
+    if (has_few(arguments, values_of_others(arguments), true)) {
+      return Doubles(arguments, channels, channels).run(gradients_over_others<double>);
+    }
+  }
+  const ByChannel<T> room(arguments, channels);
+  normalize_over_others(room.forward(arguments));
+  room.run(view_by_channel(arguments.shape, axis), arguments);
+}
+
+template <class T>
+std::size_t gradients_over_others_scratch(const Arguments<T>& arguments) {
+  const std::size_t channels = arguments.shape[arguments.axes[0]];
+  if constexpr (std::is_same_v<T, float>) {
+    if (has_few(arguments, values_of_others(arguments), true)) {
+      const Doubles doubles(arguments, channels, channels);
+      return doubles.scratch.bytes() + gradients_over_others_scratch(doubles.doubles);
+    }
+  }
+  const ByChannel<T> room(arguments, channels);
+  return room.scratch.bytes() + scratch_over_others(room.forward(arguments));
+}
+
+template <class T>
+void gradients_by_group(const Arguments<T>& arguments) {
+  const std::size_t channels = arguments.shape[arguments.axes[0]];
+  const std::size_t groups = arguments.shape[0] * arguments.groups;
+  const View view = view_by_group(arguments.shape, arguments.axes[0], arguments.groups);
+  if constexpr (std::is_same_v<T, float>) {
+    if (has_few(arguments, view.count(), false)) {
+      return Doubles(arguments, channels, groups).run(gradients_by_group<double>);
+    }
+  }
+  const ByChannel<T> room(arguments, groups);
+  normalize(view, Kind::kDeviation, room.forward(arguments));
+  room.run(view, arguments);
+}
+
+template <class T>
+std::size_t gradients_by_group_scratch(const Arguments<T>& arguments) {
+  const std::size_t channels = arguments.shape[arguments.axes[0]];
+  const std::size_t groups = arguments.shape[0] * arguments.groups;
+  if constexpr (std::is_same_v<T, float>) {
+    const View view = view_by_group(arguments.shape, arguments.axes[0], arguments.groups);
+    if (has_few(arguments, view.count(), false)) {
+      const Doubles doubles(arguments, channels, groups);
+      return doubles.scratch.bytes() + gradients_by_group_scratch(doubles.doubles);
+    }
+  }
+  return ByChannel<T>(arguments, groups).scratch.bytes();
+}
+
+template <class T>
+void gradients_by_given(const Arguments<T>& arguments) {
+  const std::size_t channels = arguments.shape[arguments.axes[0]];
+  const View view = view_by_channel(arguments.shape, arguments.axes[0]);
+  Scratch scratch(arguments.scratch);
+  T* const h = scratch.take<T>(view.size());
+  T* const zeros = scratch.take<T>(channels);
+  normalize_by_given(view, forward_of<T>(arguments, h, nullptr, nullptr));
+  Gradient<T>{
+      .view = view,
+      .kind = Kind::kDeviation,
+      .dy = arguments.dy,
+      .h = h,
+      .scale = nullptr,
+      .g = nullptr,
+      .dx = nullptr,
+      .inv_std = nullptr,
+      .counts = nullptr,
+      .epsilon = arguments.epsilon,
+      .d_scale = arguments.d_scale_out,
+      .d_bias = arguments.d_bias_out,
+  }
+      .fold_parameters();
+  // y without a mean and bias, of dy.
+  std::fill_n(zeros, channels, T{0});
+  Arguments<T> linear = arguments;
+  linear.x = arguments.dy;
+  linear.mean = zeros;
+  linear.bias = nullptr;
+  normalize_by_given(view, linear);
+}
+
+template <class T>
+std::size_t gradients_by_given_scratch(const Arguments<T>& arguments) {
+  Scratch scratch(nullptr);
+  scratch.take<T>(product(arguments.shape));
+  scratch.take<T>(arguments.shape[arguments.axes[0]]);
+  return scratch.bytes();
+}
+
+#define SIMDNORM_INSTANTIATE(T)                                                \
+  template void gradients_over_axes(Kind, const Arguments<T>&);                \
+  template std::size_t gradients_over_axes_scratch(Kind, const Arguments<T>&); \
+  template void gradients_over_others(const Arguments<T>&);                    \
+  template std::size_t gradients_over_others_scratch(const Arguments<T>&);     \
+  template void gradients_by_group(const Arguments<T>&);                       \
+  template std::size_t gradients_by_group_scratch(const Arguments<T>&);        \
+  template void gradients_by_given(const Arguments<T>&);                       \
+  template std::size_t gradients_by_given_scratch(const Arguments<T>&);
+SIMDNORM_INSTANTIATE(float)
+SIMDNORM_INSTANTIATE(double)
+#undef SIMDNORM_INSTANTIATE
+
+}  // namespace simdnorm
