@@ -127,7 +127,13 @@ export function optionalStatistics(
 }
 
 /** Parameters and given statistics: an array of floats or of plain numbers, of an exact length. */
-export function vector({ op, dtype }: Call, name: string, value: unknown, length: number, why: () => string): Numbers {
+export function vector(
+  { op, dtype }: Pick<Call, 'op' | 'dtype'>,
+  name: string,
+  value: unknown,
+  length: number,
+  why: () => string,
+): Numbers {
   const tag = typedArrayTag.call(value);
   let array: Values;
   if (dtypeOfTag(tag) || (tag === 'Uint16Array' && dtype === 'float16')) {
@@ -147,7 +153,13 @@ export function vector({ op, dtype }: Call, name: string, value: unknown, length
   });
 }
 
-export function optionalVector(call: Call, name: string, value: unknown, length: number, why: () => string) {
+export function optionalVector(
+  call: Pick<Call, 'op' | 'dtype'>,
+  name: string,
+  value: unknown,
+  length: number,
+  why: () => string,
+) {
   return value === undefined || value === null ? undefined : vector(call, name, value, length, why);
 }
 
@@ -334,6 +346,27 @@ export function groupsOf(op: string, value: unknown, channels: number): number {
   throw new NormError('ERR_RANGE', op, `groups must divide the ${channels} channels, got ${groups}`);
 }
 
+/** The weight of the newest batch; null is a value here, undefined is not. */
+export function momentumOf(op: string, value: unknown): number | null {
+  if (value === null) return null;
+  const momentum = numberOf(op, 'momentum', value, 0.1);
+  if (momentum >= 0 && momentum <= 1) return momentum;
+  throw new NormError('ERR_RANGE', op, `momentum must be from 0 to 1, or null for the plain average, got ${momentum}`);
+}
+
+/** How often something has happened. */
+export function countOf(op: string, name: string, value: unknown): number {
+  const count = numberOf(op, name, value, undefined);
+  if (Number.isInteger(count) && count >= 0) return count;
+  throw new NormError('ERR_RANGE', op, `${name} must be an integer and at least 0, got ${count}`);
+}
+
+/** Lengths along the channels' axis would leave whole channels out. */
+export function lengthsBesideChannels(op: string, axis: number, lengths: unknown): void {
+  if (!lengths || axis !== 1) return;
+  throw new NormError('ERR_AXIS', op, 'the channels cannot be along axis 1, as the lengths are: pass axis: 2');
+}
+
 /** The p of a norm. */
 export function orderOfNorm(op: string, value: unknown): number {
   const p = numberOf(op, 'p', value, 2);
@@ -342,7 +375,7 @@ export function orderOfNorm(op: string, value: unknown): number {
 }
 
 /** The extents of x: those given, or [x.length]. */
-export function shapeOf(op: string, value: unknown, x: Values): readonly number[] {
+export function shapeOf(op: string, value: unknown, x: Values, name = 'x'): readonly number[] {
   if (value === undefined || value === null) return [x.length];
   if (!Array.isArray(value)) {
     throw new NormError('ERR_TYPE', op, `shape must be an array of integers, got ${kindOf(value)}`);
@@ -365,7 +398,7 @@ export function shapeOf(op: string, value: unknown, x: Values): readonly number[
   }
   const extents = value as number[];
   if (size !== x.length) {
-    throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has ${size} values, but x has ${x.length}`);
+    throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has ${size} values, but ${name} has ${x.length}`);
   }
   // An extent of 0 makes any other one possible, also one that 32 bits can't hold.
   if (largest >= 2 ** 32) throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has an extent beyond 2^32 - 1`);

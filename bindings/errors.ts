@@ -26,7 +26,7 @@ export class NormError extends Error {
 
   static {
     // Where an error is printed the class has this name too, although the package is minified.
-    Object.defineProperty(this, 'name', { value: 'NormError' });
+    Object.defineProperty(NormError, 'name', { value: 'NormError' });
   }
 
   constructor(

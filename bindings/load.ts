@@ -4,8 +4,10 @@ import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
 import { backward } from './backward.js';
 import { kindOf } from './check.js';
 import { NormError } from './errors.js';
+import { foldBatchNorm } from './fold.js';
 import { forward } from './forward.js';
 import { Heap } from './heap.js';
+import { createLayers } from './layers.js';
 import type { LoadOptions, Operations, Simdnorm } from './types.js';
 
 declare const SIMDNORM_VERSION: string;
@@ -133,8 +135,11 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
   for (const [name, run] of Object.entries(backward)) {
     bound[name] = (dy: unknown, x: unknown, o?: unknown) => run(heap, dy, x, o);
   }
+  const operations = bound as unknown as Operations;
   return Object.freeze({
-    ...(bound as unknown as Operations),
+    ...operations,
+    ...createLayers(operations),
+    foldBatchNorm,
     get memory() {
       return { capacity: heap.bytes, limit: heap.limit };
     },

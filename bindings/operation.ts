@@ -110,9 +110,7 @@ export function checkChannelCounts(started: Started): number | Int32Array {
   const { call } = started;
   const { op, shape } = call;
   const [axis] = call.axes as [number];
-  if (call.lengths && axis === 1) {
-    throw new NormError('ERR_AXIS', op, 'the channels cannot be along axis 1, as the lengths are: pass axis: 2');
-  }
+  check.lengthsBesideChannels(op, axis, call.lengths);
   const otherAxes = othersThan(started, axis);
   const count = countsOf(call, otherAxes, check.countOver(op, shape, otherAxes));
   if (typeof count === 'number' ? count === 1 : count.includes(1)) {

@@ -735,7 +735,195 @@ export interface Operations {
   ): { dx: Given<O> };
 }
 
-export interface Simdnorm extends Operations {
+export interface LayerOptions {
+  /** Added to the variance inside the root, in units of x squared. Default 1e-5; 0 is allowed. */
+  epsilon?: number | undefined;
+  /** Default true: scale 1 and bias 0, which are learned. */
+  affine?: boolean | undefined;
+}
+
+export interface BatchNormLayerOptions extends LayerOptions, ByChannel {
+  /**
+   * Weight of the newest batch: running = (1 - momentum) * running + momentum * batch. Default 0.1. null: the plain
+   * average of all batches so far. (PyTorch's meaning; ONNX, Keras and tfjs write 1 - this.)
+   */
+  momentum?: number | null | undefined;
+  /** Divide the running variance by n - 1, as PyTorch and the paper do (default), or by n, as ONNX and Keras do. */
+  unbiased?: boolean | undefined;
+}
+
+/** What is learned: change `value` in place. */
+export interface Parameter {
+  readonly name: 'scale' | 'bias';
+  readonly value: Float32Array;
+  /** The sum of all backward calls since zeroGradients(). */
+  readonly gradient: Float32Array;
+}
+
+/** What a layer's forward call takes. */
+interface ForwardOptions<O> extends Common, Ragged, Result<O> {}
+
+export interface Layer {
+  /** Whether forward keeps what backward needs, and batch norm takes the batch's statistics. At first true. */
+  training: boolean;
+  train(): this;
+  eval(): this;
+  /** For an optimizer: for (const { value, gradient } of layer.parameters) ... */
+  readonly parameters: readonly Parameter[];
+  /**
+   * While training, keeps what backward needs: x by reference (so `out` may not be x: ERR_OVERLAP), on a stack, so that a
+   * recurrent network may call forward many times and backward as often, in reverse. Default shape: [x.length / size,
+   * ...the layer's].
+   */
+  forward<X extends Input, O extends Input = X>(x: X, options?: ForwardOptions<O>): Given<O>;
+  /** Adds to the gradients and returns dx. Without a forward to answer: ERR_STATE. */
+  backward<X extends Input, O extends Input = X>(dy: X, options?: Result<O>): Given<O>;
+  zeroGradients(): void;
+  /** For JSON.stringify. Numbers are base64 of little-endian bytes: -0, NaN and infinity survive. Gradients are not in it. */
+  toJSON(): object;
+}
+
+export interface BatchNormLayer extends Layer {
+  readonly runningMean: Float32Array;
+  readonly runningVariance: Float32Array;
+  /** Forward calls while training. */
+  readonly batchesSeen: number;
+}
+
+export interface LayerClass<A extends unknown[], L> {
+  new (...given: A): L;
+  /** From what toJSON has made. @throws NormError ERR_TYPE, ERR_SHAPE, ERR_RANGE */
+  fromJSON(json: unknown): L;
+}
+
+/** Parameters, gradients and running statistics around the operations. */
+export interface Layers {
+  /**
+   * Layer norm over the last axes, which have the extents `shape`, with a scale and a bias for each place along them.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_RANGE
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { LayerNorm } = await load();
+   * const norm = new LayerNorm(3);
+   * const y = norm.forward(new Float32Array([1, 2, 4, 5, 5, 5]));
+   * y; // [-1.0690415, -0.26726034, 1.336302, 0, 0, 0]
+   * const dx = norm.backward(new Float32Array([1, 0, 0, 0, 0, 0]));
+   * dx; // [0.2290823, -0.34362, 0.1145377, 0, 0, 0]
+   * for (const { value, gradient } of norm.parameters) value.forEach((_, i) => (value[i] -= 0.1 * gradient[i]));
+   * norm.parameters[1].value; // [-0.1, 0, 0]
+   * norm.zeroGradients();
+   * const again = LayerNorm.fromJSON(JSON.parse(JSON.stringify(norm)));
+   * again.parameters[1].value; // [-0.1, 0, 0]
+   * ```
+   */
+  readonly LayerNorm: LayerClass<[shape: number | Shape, options?: LayerOptions], Layer>;
+
+  /**
+   * RMS norm over the last axes, which have the extents `shape`, with a scale for each place along them.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_RANGE
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { RmsNorm } = await load();
+   * const norm = new RmsNorm(2, { epsilon: 0 });
+   * norm.forward(new Float32Array([1, 7])); // [0.2, 1.4]
+   * norm.parameters.length; // 1
+   * ```
+   */
+  readonly RmsNorm: LayerClass<[shape: number | Shape, options?: LayerOptions], Layer>;
+
+  /**
+   * Group norm, with a scale and a bias for each channel.
+   *
+   * @throws NormError ERR_TYPE, ERR_RANGE
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { GroupNorm } = await load();
+   * const norm = new GroupNorm(2, 4, { epsilon: 0 });
+   * norm.forward(new Float32Array([1, 3, 10, 30])); // [-1, 1, -1, 1]
+   * ```
+   */
+  readonly GroupNorm: LayerClass<[groups: number, channels: number, options?: LayerOptions & ByChannel], Layer>;
+
+  /**
+   * Instance norm, with a scale and a bias for each channel.
+   *
+   * @throws NormError ERR_TYPE, ERR_RANGE
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { InstanceNorm } = await load();
+   * const norm = new InstanceNorm(2, { epsilon: 0 });
+   * norm.forward(new Float32Array([1, 3, 10, 30]), { shape: [1, 2, 2] }); // [-1, 1, -1, 1]
+   * ```
+   */
+  readonly InstanceNorm: LayerClass<[channels: number, options?: LayerOptions & ByChannel], Layer>;
+
+  /**
+   * Batch norm, with a scale, a bias and running statistics for each channel: while training by the batch's mean and
+   * variance, which the running ones follow; in eval() by the running ones.
+   *
+   * Nothing is updated when a call fails, and nothing in eval().
+   *
+   * @throws NormError ERR_TYPE, ERR_RANGE
+   *
+   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { BatchNorm } = await load();
+   * const norm = new BatchNorm(2, { momentum: 1, epsilon: 0 });
+   * const x = new Float32Array([1, 10, 3, 30]);
+   * norm.forward(x); // [-1, -1, 1, 1]
+   * norm.runningMean; // [2, 20]
+   * norm.runningVariance; // [2, 200]
+   * norm.eval().forward(x); // [-0.70710677, -0.70710677, 0.70710677, 0.70710677]
+   * ```
+   */
+  readonly BatchNorm: LayerClass<[channels: number, options?: BatchNormLayerOptions], BatchNormLayer>;
+
+  /**
+   * A linear layer or convolution with the batch norm after it, as one.
+   *
+   * weight' = weight * f, bias' = (bias - mean) * f + norm's bias, where f = scale / sqrt(variance + epsilon)
+   *
+   * Shapes: weight has `shape`, its output channels along `axis` (default 0); bias, or null for none, and the norm's
+   * statistics and parameters one value for each of them. Nothing is written; the results are new.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_MEMORY
+   *
+   * Accuracy: computed in double and rounded once.
+   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2, step 11.
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { foldBatchNorm } = await load();
+   * const weight = new Float32Array([1, 2, 3, 4]);
+   * const norm = { mean: [1, 2], variance: [4, 1], epsilon: 0 };
+   * const folded = foldBatchNorm(weight, null, norm, { shape: [2, 2] });
+   * folded.weight; // [0.5, 1, 3, 4]
+   * folded.bias; // [-0.5, -2]
+   * ```
+   */
+  foldBatchNorm(
+    weight: FloatArray,
+    bias: FloatArray | null,
+    norm: BatchNormLayer | BatchNormOptions,
+    options: { shape: Shape; axis?: number | undefined },
+  ): { weight: Float32Array; bias: Float32Array };
+}
+
+export interface Simdnorm extends Operations, Layers {
   /** capacity: bytes of the module's memory. limit: what it may grow to. */
   readonly memory: { readonly capacity: number; readonly limit: number };
   /** The package's version. */

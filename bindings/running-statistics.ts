@@ -1,0 +1,59 @@
+// Running averages of batches' statistics.
+
+import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
+
+/**
+ * One average for each channel. In double: with a momentum of null the thousandth batch has a weight of 1 / 1000, whose
+ * share of a float32 would be lost in rounding.
+ */
+export class Moving {
+  /** What callers see, and may change. */
+  readonly values: Float32Array;
+  readonly #precise: Float64Array;
+  /** Batches that each channel had values in. */
+  readonly #seen: Float64Array;
+
+  constructor(channels: number, initial: number) {
+    this.values = new Float32Array(channels).fill(initial);
+    this.#precise = new Float64Array(channels).fill(initial);
+    this.#seen = new Float64Array(channels);
+  }
+
+  /** Takes over what a caller has written into `values`. */
+  #follow(): void {
+    for (let c = 0; c < this.values.length; ++c) {
+      const value = this.values[c] as number;
+      if (!Object.is(Math.fround(this.#precise[c] as number), value)) this.#precise[c] = value;
+    }
+  }
+
+  /** Statistics of a batch, of which NaN are of channels without values. `momentum` null: the plain average. */
+  add(batch: ArrayLike<number>, momentum: number | null, hasValues: (channel: number) => boolean): void {
+    this.#follow();
+    for (let c = 0; c < this.values.length; ++c) {
+      if (!hasValues(c)) continue;
+      const seen = (this.#seen[c] as number) + 1;
+      const weight = momentum ?? 1 / seen;
+      const before = this.#precise[c] as number;
+      // A weight of 1 forgets what was before, NaN too.
+      const next = weight === 1 ? (batch[c] as number) : (1 - weight) * before + weight * (batch[c] as number);
+      this.#seen[c] = seen;
+      this.#precise[c] = next;
+      this.values[c] = next;
+    }
+  }
+
+  toJSON(): object {
+    this.#follow();
+    return { values: arrayToJSON(this.#precise), batches: arrayToJSON(this.#seen) };
+  }
+
+  restore(op: string, name: string, json: unknown): void {
+    const fields = fieldsOf(op, json, name);
+    const precise = arrayFromJSON(op, `${name}.values`, fields.values, this.#precise);
+    const seen = arrayFromJSON(op, `${name}.batches`, fields.batches, this.#seen);
+    this.#precise.set(precise);
+    this.#seen.set(seen);
+    this.values.set(precise);
+  }
+}
