@@ -76,24 +76,26 @@ enum class Status : unsigned {
   kAxes,
 };
 
-/// Takes pieces of Arguments::scratch. Of null it takes as well, to find out how much there must be.
+/// Takes pieces of Arguments::scratch. Of null it takes as well, to find out how much there must be: the pieces
+/// are then nowhere, but not null, which would mean absent.
 class Scratch {
  public:
-  explicit Scratch(void* memory) : memory_(static_cast<char*>(memory)) {}
+  explicit Scratch(void* memory) : address_(memory ? reinterpret_cast<std::uintptr_t>(memory) : kAlignment) {}
 
   template <class T>
   T* take(std::size_t count) {
-    constexpr std::size_t kAlignment = 64;
-    char* const piece = memory_ ? memory_ + bytes_ : nullptr;
+    T* const piece = reinterpret_cast<T*>(address_ + bytes_);
     bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return reinterpret_cast<T*>(piece);
+    return piece;
   }
   std::size_t bytes() const { return bytes_; }
   /// What is left, for somebody else to take from.
-  void* rest() const { return memory_ ? memory_ + bytes_ : nullptr; }
+  void* rest() const { return reinterpret_cast<void*>(address_ + bytes_); }
 
  private:
-  char* memory_;
+  static constexpr std::size_t kAlignment = 64;
+
+  std::uintptr_t address_;
   std::size_t bytes_ = 0;
 };
 

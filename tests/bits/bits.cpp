@@ -157,6 +157,10 @@ struct Call {
   Shape shape, axes;
   Parameters scale = {}, bias = {};
   std::vector<T> residual = {};
+  /// Of a gradient: that of y, and how many scales there are.
+  std::vector<T> dy = {};
+  std::size_t parameters = 0;
+  Parameters mean = {}, variance = {};
   Lengths lengths = {};
   std::size_t statistics = 0;
   double epsilon = 1e-5;
@@ -188,9 +192,10 @@ template <class T>
 void run(const Call<T>& call) {
   std::vector<T> y(call.x.size()), sum(call.residual.size());
   typename Call<T>::Parameters mean(call.statistics), inv_std(call.statistics);
+  typename Call<T>::Parameters d_scale(call.parameters), d_bias(call.parameters);
   const auto in = [](const auto& values) { return values.empty() ? nullptr : values.data(); };
   const auto out = [](auto& values) { return values.empty() ? nullptr : values.data(); };
-  const bool is_rms = std::strcmp(call.name, "rmsNorm") == 0;
+  const bool is_rms = std::strncmp(call.name, "rmsNorm", 7) == 0;
   for (const simdnorm::Operation& operation : simdnorm::kOperations) {
     if (std::strcmp(operation.name, call.name) != 0) continue;
     run(operation, simdnorm::Arguments<T>{
@@ -198,10 +203,13 @@ void run(const Call<T>& call) {
                        .axes = call.axes,
                        .x = call.x.data(),
                        .y = y.data(),
+                       .dy = in(call.dy),
                        .residual = in(call.residual),
                        .residual_out = out(sum),
                        .scale = in(call.scale),
                        .bias = in(call.bias),
+                       .mean = in(call.mean),
+                       .variance = in(call.variance),
                        .lengths = in(call.lengths),
                        .epsilon = call.epsilon,
                        .groups = call.groups,
@@ -210,12 +218,16 @@ void run(const Call<T>& call) {
                        .beta = call.beta,
                        .mean_out = is_rms ? nullptr : out(mean),
                        .inv_std_out = out(inv_std),
+                       .d_scale_out = out(d_scale),
+                       .d_bias_out = is_rms ? nullptr : out(d_bias),
                    });
   }
   add(y);
   add(sum);
   if (!is_rms) add(mean);
   add(inv_std);
+  add(d_scale);
+  if (!is_rms) add(d_bias);
 }
 
 // ---------------------------------------------------------------- cases
@@ -377,6 +389,81 @@ void family(double offset, double step) {
   }
 }
 
+template <class T>
+void gradients(double offset, double step) {
+  using P = typename simdnorm::Arguments<T>::Parameter;
+  const Shape shape = {3, 5, 6, 7};
+  const std::size_t size = 630;
+  const Lengths lengths = {5, 0, 3};
+  for (const Shape& axes : kFamilyAxes) {
+    const std::vector<T> x = draw<T>(size, offset, step), dy = draw<T>(size, 0, kStep);
+    const std::size_t units = size / places(shape, axes);
+    const std::vector<P> scale = values<P>(units, 1, kStep);
+    run<T>(
+        {.name = "layerNormBackward", .x = x, .shape = shape, .axes = axes, .dy = dy, .parameters = units});
+    run<T>({.name = "layerNormBackward",
+            .x = x,
+            .shape = shape,
+            .axes = axes,
+            .scale = scale,
+            .dy = dy,
+            .parameters = units,
+            .lengths = lengths});
+    run<T>({.name = "rmsNormBackward",
+            .x = x,
+            .shape = shape,
+            .axes = axes,
+            .scale = scale,
+            .dy = dy,
+            .parameters = units});
+    for (const double p : {1.0, 2.0, std::numeric_limits<double>::infinity()}) {
+      run<T>({.name = "lpNormalizeBackward",
+              .x = x,
+              .shape = shape,
+              .axes = axes,
+              .dy = dy,
+              .epsilon = 1e-12,
+              .p = p});
+    }
+  }
+  for (const std::size_t axis : {1, 2, 3}) {
+    const std::vector<T> x = draw<T>(size, offset, step), dy = draw<T>(size, 0, kStep);
+    const std::size_t channels = shape[axis];
+    const std::vector<P> scale = values<P>(channels, 1, kStep);
+    run<T>({.name = "instanceNormBackward",
+            .x = x,
+            .shape = shape,
+            .axes = {axis},
+            .scale = scale,
+            .dy = dy,
+            .parameters = channels});
+    run<T>({.name = "groupNormBackward",
+            .x = x,
+            .shape = shape,
+            .axes = {axis},
+            .scale = scale,
+            .dy = dy,
+            .parameters = channels});
+    run<T>({.name = "batchNormTrainingBackward",
+            .x = x,
+            .shape = shape,
+            .axes = {axis},
+            .scale = scale,
+            .dy = dy,
+            .parameters = channels});
+    const std::vector<P> mean = values<P>(channels, offset, kStep), variance = values<P>(channels, 5, kStep);
+    run<T>({.name = "batchNormBackward",
+            .x = x,
+            .shape = shape,
+            .axes = {axis},
+            .scale = scale,
+            .dy = dy,
+            .parameters = channels,
+            .mean = mean,
+            .variance = variance});
+  }
+}
+
 void far(std::size_t length) {
   for (const double step : kFarSteps) {
     Values x = values(4 * length, 0, step);
@@ -407,6 +494,9 @@ std::string bit_hash() {
   family<double>(3, kStep);
   family<double>(1e9, kStep);
   family<Half>(0, 0);
+  gradients<float>(3, kStep);
+  gradients<double>(1e6, kStep);
+  gradients<Half>(0, 0);
   for (const double step : {0x1p-1060, 0x1p-600, 0x1p480, 0x1p1007}) family<double>(0, step);
   char digits[17];
   std::snprintf(digits, sizeof digits, "%08x%08x", static_cast<unsigned>(high), static_cast<unsigned>(low));

@@ -130,7 +130,7 @@ export function bitHash(sn: Simdnorm): string {
       | 'lpNormalize'
       | 'localResponseNorm',
     x: Values,
-    { statistics = 0, ...options }: Record<string, unknown> & { residual?: Values | undefined; statistics?: number },
+    { statistics = 0, ...options }: Record<string, unknown> & { residual?: Values; statistics?: number },
   ): void {
     const make = (count: number) => new types[dtype].Parameters(count);
     const isRms = name === 'rmsNorm';
@@ -143,6 +143,26 @@ export function bitHash(sn: Simdnorm): string {
     const result = operation(x, { ...options, ...outputs, dtype: dtype === 'float16' ? dtype : undefined });
     add('y' in result ? result.y : result);
     for (const output of Object.values(outputs)) if (output) add(output);
+  }
+
+  /** Gradients, of which there are `parameters` of scale and bias. */
+  function runBackward(
+    dtype: DType,
+    name:
+      | 'layerNormBackward'
+      | 'rmsNormBackward'
+      | 'instanceNormBackward'
+      | 'groupNormBackward'
+      | 'batchNormBackward'
+      | 'batchNormTrainingBackward'
+      | 'lpNormalizeBackward',
+    dy: Values,
+    x: Values,
+    options: object,
+  ): void {
+    const operation = sn[name] as (dy: Values, x: Values, options: object) => Record<string, Values>;
+    const { dx, dScale, dBias } = operation(dy, x, { ...options, dtype: dtype === 'float16' ? dtype : undefined });
+    for (const values of [dx, dScale, dBias]) if (values) add(values);
   }
 
   // ---------------------------------------------------------------- cases
@@ -191,6 +211,33 @@ export function bitHash(sn: Simdnorm): string {
       const scale = parameters(images[axis], 1);
       const bias = parameters(images[axis], 0);
       run(dtype, 'groupNorm', x, { shape: images, axis, groups: 4, scale, bias, statistics: 8 });
+    }
+  }
+
+  function gradients(dtype: DType, offset: number, gradientStep: number): void {
+    const shape = [3, 5, 6, 7];
+    const size = 630;
+    const parameters = (count: number, center: number) => drawn(new types[dtype].Parameters(count), center, step);
+    for (const axes of familyAxes) {
+      const x = draw(dtype, size, offset, gradientStep);
+      const dy = draw(dtype, size, 0, step);
+      const scale = parameters(size / places(shape, axes), 1);
+      runBackward(dtype, 'layerNormBackward', dy, x, { shape, axes });
+      runBackward(dtype, 'layerNormBackward', dy, x, { shape, axes, scale, lengths: [5, 0, 3] });
+      runBackward(dtype, 'rmsNormBackward', dy, x, { shape, axes, scale });
+      for (const p of [1, 2, Infinity]) runBackward(dtype, 'lpNormalizeBackward', dy, x, { shape, axes, p });
+    }
+    for (const axis of [1, 2, 3]) {
+      const x = draw(dtype, size, offset, gradientStep);
+      const dy = draw(dtype, size, 0, step);
+      const channels = shape[axis] as number;
+      const scale = parameters(channels, 1);
+      runBackward(dtype, 'instanceNormBackward', dy, x, { shape, axis, scale });
+      runBackward(dtype, 'groupNormBackward', dy, x, { shape, axis, groups: 1, scale });
+      runBackward(dtype, 'batchNormTrainingBackward', dy, x, { shape, axis, scale });
+      const mean = parameters(channels, offset);
+      const variance = parameters(channels, 5);
+      runBackward(dtype, 'batchNormBackward', dy, x, { shape, axis, scale, mean, variance });
     }
   }
 
@@ -246,6 +293,9 @@ export function bitHash(sn: Simdnorm): string {
   family('float64', 3, step);
   family('float64', 1e9, step);
   family('float16', 0, 0);
+  gradients('float32', 3, step);
+  gradients('float64', 1e6, step);
+  gradients('float16', 0, 0);
   for (const exponent of [-1060, -600, 480, 1007]) family('float64', 0, 2 ** exponent);
   return [high, low].map((half) => (half >>> 0).toString(16).padStart(8, '0')).join('');
 }
