@@ -1,6 +1,6 @@
 import Papa from 'papaparse';
 import { exactNumber } from './format-number';
-import type { Normalized } from './normalization';
+import { type Normalized, norms } from './normalization';
 
 /** y as CSV, with the input's column names where it had some. */
 async function resultAsCsv({ table, y }: Normalized, onProgress: (fraction: number) => void): Promise<Blob> {
@@ -29,7 +29,7 @@ export async function downloadResult(result: Normalized, onProgress: (fraction: 
   const link = document.createElement('a');
   link.href = url;
   const title = result.table.title.replace(/\.\w+$/, '').replace(/[^\p{L}\p{N}]+/gu, '-');
-  link.download = `${title}-${result.norm}-norm.csv`;
+  link.download = `${title}-${norms[result.norm].name.toLowerCase().replace(' ', '-')}.csv`;
   link.click();
   // Not at once: Firefox and Safari start the download later.
   setTimeout(() => URL.revokeObjectURL(url), 60_000);

@@ -1,12 +1,15 @@
 import { load, NormError, type Simdnorm } from 'simdnorm';
 import { downloadResult } from './download';
-import { readableNumber, shortest, shortNumber, shortTime } from './format-number';
-import { measure, type Norm, type Normalized, normalize, parseEpsilon } from './normalization';
+import { epsilonHints, example, words, zeroByZero } from './explanation';
+import { shortest, shortTime } from './format-number';
+import { checkEpsilon, divisors, measure, type Norm, type Normalized, normalize, norms } from './normalization';
 import { drawPlot } from './plot';
-import { readTable } from './read-table';
+import { type DecimalSign, readTable } from './read-table';
 import { drawTable } from './result-table';
 import { irisText, irisTitle } from './sample-data';
-import { count, type HeaderChoice, type Table, TableError } from './table';
+import { count, type Delimiter, type HeaderChoice, quoted, type Table, TableError } from './table';
+
+const separators: Record<Delimiter, string> = { ',': 'commas', ';': 'semicolons', '\t': 'tabs', ' ': 'spaces' };
 
 // Above this a textarea takes seconds to show what was pasted into it.
 const shownPaste = 200_000;
@@ -18,14 +21,22 @@ function byId<T extends HTMLElement = HTMLElement>(id: string): T {
 const paste = byId<HTMLTextAreaElement>('paste');
 const fileInput = byId<HTMLInputElement>('file-input');
 const headerChoice = byId<HTMLSelectElement>('header');
+const decimalSign = byId<HTMLSelectElement>('decimal-sign');
 const epsilonInput = byId<HTMLInputElement>('epsilon');
-const norms = [...document.querySelectorAll<HTMLInputElement>('input[name=norm]')];
+const groupsChoice = byId<HTMLSelectElement>('groups');
+const normInputs = [...document.querySelectorAll<HTMLInputElement>('input[name=norm]')];
+const formulas = [...document.querySelectorAll<HTMLElement>('[data-norms]')];
 
 let simdnorm: Simdnorm | undefined;
-let source = { text: irisText, title: irisTitle };
+let source: { text: Blob; title: string } | undefined;
 let table: Table | undefined;
 let result: Normalized | undefined;
 let reading = new AbortController();
+/** The default of what epsilon means now; its field holds this unless something was typed. */
+let epsilonDefault = norms[chosenNorm()].epsilon;
+const typedEpsilons = new Map<string, string>();
+/** Chosen by hand, for as long as it divides the columns. */
+let wantedGroups = Number.NaN;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 function show(id: string, message: string): void {
@@ -43,38 +54,56 @@ async function read(text: Blob, title: string): Promise<void> {
   const { signal } = reading;
   const status = byId('data-status');
   try {
-    const header = headerChoice.value as HeaderChoice;
+    const choices = { header: headerChoice.value as HeaderChoice, decimalSign: decimalSign.value as DecimalSign };
     const onProgress = (fraction: number) => {
       if (fraction < 1) status.textContent = `Reading ${title}: ${Math.round(fraction * 100)} %`;
     };
-    const next = await readTable(text, { title, header, signal, onProgress });
+    const next = await readTable(text, { ...choices, title, signal, onProgress });
     if (signal.aborted) return;
     table = next;
     show('data-error', '');
     describe(next);
+    offerGroups(next.cols);
     recompute();
   } catch (error) {
     if (signal.aborted) return;
     table = undefined;
     status.textContent = '';
     show('data-error', `${title}: ${error instanceof TableError ? error.message : `cannot be read (${error})`}`);
-    markStale('the numbers could not be read');
+    recompute();
   }
   const failed = byId('data-error').hidden === false;
   paste.setAttribute('aria-invalid', String(failed && paste.value !== ''));
   byId('iris-source').hidden = title !== irisTitle;
 }
 
-function describe({ title, rows, cols, hasHeader, leftOut, decimalComma }: Table): void {
+function describe({ title, rows, cols, hasHeader, leftOut, format }: Table): void {
+  const separated = cols + leftOut.length > 1 ? ` separated by ${separators[format.delimiter]}` : '';
   const parts = [
-    `${title}: ${count(rows, 'row')} × ${count(cols, 'column')}`,
+    `${title}: ${count(rows, 'row')} × ${count(cols, 'column')}${separated}`,
     hasHeader ? 'the first row is column names' : 'without column names',
   ];
-  if (decimalComma) parts.push('commas read as decimal points');
+  if (format.decimalComma) parts.push('commas read as decimal points');
   const names = leftOut.map(({ name, example }) => `${name} (${example === '' ? 'empty' : `“${example}”`})`);
   if (names.length > 0) parts.push(`left out, not numbers: ${names.slice(0, 5).join(', ')}`);
   if (names.length > 5) parts.push(`and ${names.length - 5} more`);
   byId('data-status').textContent = `${parts.join('; ')}.`;
+}
+
+/** An emptied box is no mistake, so it gets an invitation. */
+function readNothing(): void {
+  reading.abort();
+  source = undefined;
+  table = undefined;
+  show('data-error', '');
+  paste.setAttribute('aria-invalid', 'false');
+  byId('iris-source').hidden = true;
+  byId('data-status').textContent = 'No numbers yet: paste some, choose a file, or take Fisher’s Iris.';
+  recompute();
+}
+
+function readAgain(): void {
+  if (source) void read(source.text, source.title);
 }
 
 function readFile(file: File | undefined): void {
@@ -83,16 +112,56 @@ function readFile(file: File | undefined): void {
   void read(file, file.name);
 }
 
+// ---------------------------------------------------------------- choice
+
+function chosenNorm(): Norm {
+  return normInputs.find((input) => input.checked)?.value as Norm;
+}
+
+function offerGroups(cols: number): void {
+  const offered = divisors(cols);
+  groupsChoice.replaceChildren(
+    ...offered.map(
+      (groups) => new Option(`${count(groups, 'group')} of ${(cols / groups).toLocaleString('en')}`, `${groups}`),
+    ),
+  );
+  // The extremes are layer norm and all 0: what lies between them shows what group norm is.
+  const between = offered.find((groups) => groups > 1 && groups < cols);
+  groupsChoice.value = String(offered.includes(wantedGroups) ? wantedGroups : (between ?? 1));
+}
+
+function choose(): void {
+  const norm = chosenNorm();
+  groupsChoice.disabled = norms[norm].shares !== 'group';
+  if (norms[norm].epsilon !== epsilonDefault) {
+    // Where it means something else, what was typed is kept for when it means the same again.
+    typedEpsilons.set(epsilonDefault, epsilonInput.value);
+    epsilonDefault = norms[norm].epsilon;
+    epsilonInput.value = typedEpsilons.get(epsilonDefault) ?? epsilonDefault;
+  }
+  byId('formula-words').textContent = words[norm];
+  byId('epsilon-hint').textContent = epsilonHints[norm];
+  for (const formula of formulas) formula.hidden = !formula.dataset.norms?.split(' ').includes(norm);
+  recompute();
+}
+
+/** Why epsilon is refused, or nothing. */
+function epsilonRefusal(norm: Norm, epsilon: number): string {
+  if (Number.isFinite(epsilon)) return refusal(() => checkEpsilon(simdnorm as Simdnorm, norm, epsilon));
+  const typed = epsilonInput.value.trim();
+  return `${norms[norm].operation}: epsilon must be a finite number, got ${typed === '' ? 'nothing' : quoted(typed)}`;
+}
+
 // ---------------------------------------------------------------- result
 
 function recompute(): void {
   if (!simdnorm) return;
-  const norm = norms.find((input) => input.checked)?.value as Norm;
-  const epsilon = parseEpsilon(epsilonInput.value);
-  explain(norm);
+  const norm = chosenNorm();
+  // Number('') is 0, which nobody means by it.
+  const epsilon = epsilonInput.value.trim() === '' ? Number.NaN : Number(epsilonInput.value);
 
-  // Asked about epsilon alone, the library's answer belongs to that field whatever else is wrong.
-  const epsilonMessage = refusal(() => simdnorm?.layerNorm(new Float32Array(1), { epsilon }));
+  // Apart from the rest, as the answer belongs to that field whatever else is wrong.
+  const epsilonMessage = epsilonRefusal(norm, epsilon);
   show('epsilon-error', epsilonMessage);
   epsilonInput.setAttribute('aria-invalid', String(epsilonMessage !== ''));
   if (epsilonMessage) {
@@ -100,14 +169,19 @@ function recompute(): void {
     markStale('epsilon is not valid');
     return;
   }
-  if (!table) return;
+  if (!table) {
+    show('norm-error', '');
+    markStale(source ? 'the numbers could not be read' : 'there are no numbers');
+    return;
+  }
 
   let next: Normalized | undefined;
-  const { rows } = table;
+  const groups = norms[norm].shares === 'group' ? Number(groupsChoice.value) : 1;
   const message = refusal(() => {
-    next = normalize(simdnorm as Simdnorm, table as Table, norm, epsilon);
+    next = normalize(simdnorm as Simdnorm, table as Table, { norm, groups, epsilon });
   });
-  const advice = norm === 'batch' && rows === 1 ? 'Batch norm needs at least two rows, layer norm does with one. ' : '';
+  const advice =
+    norm === 'batch' && table.rows === 1 ? 'Batch norm needs at least two rows, layer norm does with one. ' : '';
   show('norm-error', message && `${advice}${message}`);
   if (!next) {
     markStale('this normalization is not possible');
@@ -137,18 +211,20 @@ function markStale(reason: string): void {
   const { table: old, norm, epsilon } = result;
   show(
     'stale',
-    `Not recomputed: ${reason}. Below is the last good result: ${old.title}, ${norm} norm, epsilon ${shortest(epsilon)}.`,
+    `Not recomputed: ${reason}. Below is the last good result: ${old.title}, ${norms[norm].name}, epsilon ${shortest(epsilon)}.`,
   );
 }
 
 function draw(next: Normalized): void {
   const { rows, cols, title } = next.table;
+  const { name, shares } = norms[next.norm];
+  const inGroups = shares === 'group' ? ` in ${count(next.groups, 'group')}` : '';
   byId('result').hidden = false;
   byId('result').classList.remove('is-stale');
   byId<HTMLButtonElement>('download').disabled = false;
   show('stale', '');
   byId('result-summary').textContent =
-    `${next.norm === 'layer' ? 'Layer' : 'Batch'} norm of ${title}, ${count(rows, 'row')} × ${count(cols, 'column')}, epsilon ${shortest(next.epsilon)}.`;
+    `${name[0]?.toUpperCase()}${name.slice(1)} of ${title}, ${count(rows, 'row')} × ${count(cols, 'column')}${inGroups}, epsilon ${shortest(next.epsilon)}.`;
   show('not-finite', notFinite(next));
   show('formula-example', example(next));
   drawPlot(byId('plot'), byId('plot-note'), next);
@@ -174,27 +250,10 @@ function time(of: Normalized): void {
   );
 }
 
-function notFinite({ y }: Normalized): string {
+function notFinite({ y, norm }: Normalized): string {
   let n = 0;
   for (const value of y) if (!Number.isFinite(value)) n++;
-  return n === 0
-    ? ''
-    : `${count(n, 'value')} of y are not finite: with epsilon 0, values that are all the same give 0 / 0.`;
-}
-
-function explain(norm: Norm): void {
-  byId('formula-words').textContent =
-    norm === 'layer'
-      ? 'Layer norm: mean and variance are those of the row that x is in, over its columns.'
-      : 'Batch norm, as in training: mean and variance are those of the column that x is in, over all rows.';
-}
-
-/** The formula with the numbers of the first value, which is in the first group of either norm. */
-function example({ table: { x, names }, y, before, epsilon }: Normalized): string {
-  const first = (values: Float32Array | Float64Array) => shortNumber(values[0] as number);
-  const mean = first(before.mean);
-  const difference = `${readableNumber(x[0] as number)} − ${mean.startsWith('-') ? `(${mean})` : mean}`;
-  return `Row 1, ${names[0]}: (${difference}) / √(${first(before.variance)} + ${shortest(epsilon)}) = ${first(y)}`;
+  return n === 0 ? '' : `${count(n, 'value')} of y are not finite: with epsilon 0, ${zeroByZero(norm)} give 0 / 0.`;
 }
 
 // ---------------------------------------------------------------- events
@@ -207,7 +266,10 @@ function clearPaste(): void {
 }
 paste.addEventListener('input', () => {
   clearTimeout(typing);
-  typing = setTimeout(() => read(new Blob([paste.value]), 'pasted numbers'), 200);
+  typing = setTimeout(() => {
+    if (paste.value.trim() === '') readNothing();
+    else void read(new Blob([paste.value]), 'pasted numbers');
+  }, 200);
 });
 paste.addEventListener('paste', (event) => {
   const text = event.clipboardData?.getData('text/plain') ?? '';
@@ -225,9 +287,13 @@ fileInput.addEventListener('change', () => {
   // Choosing the same file again, perhaps edited, must count as a change.
   fileInput.value = '';
 });
-headerChoice.addEventListener('change', () => void read(source.text, source.title));
+for (const select of [headerChoice, decimalSign]) select.addEventListener('change', readAgain);
+for (const input of normInputs) input.addEventListener('change', choose);
+groupsChoice.addEventListener('change', () => {
+  wantedGroups = Number(groupsChoice.value);
+  recompute();
+});
 epsilonInput.addEventListener('input', recompute);
-for (const input of norms) input.addEventListener('change', recompute);
 byId('download').addEventListener('click', async () => {
   if (!result) return;
   const status = byId('download-status');
@@ -260,6 +326,8 @@ new ResizeObserver(() => {
 
 // ---------------------------------------------------------------- start
 
+// The browser may have kept a choice over a reload.
+choose();
 void read(irisText, irisTitle);
 try {
   simdnorm = await load();

@@ -1,12 +1,28 @@
 import { shortNumber } from './format-number';
-import type { Normalized, Statistics } from './normalization';
-import { count, type Table } from './table';
+import { type Normalized, norms, type Spread, type Statistics } from './normalization';
+import { count } from './table';
 
 const shownGroups = 16;
 const dotsPerStrip = 300;
 const colors = 8;
-const labelWidth = { layer: 66, batch: 118 };
+const labelWidth = { row: 66, group: 118, column: 118 };
 const margin = { top: 30, right: 14, bottom: 40 };
+
+// A deviation or root mean square is as wide as values are apart, and drawn as a bar. Other norms grow with the number
+// of values, which such bars would squeeze into nothing: they are written at the strip's end instead.
+const bars: Partial<Record<Spread, { bar: string; unit: string }>> = {
+  'standard deviation': {
+    bar: 'the shaded bar is mean ± standard deviation, the line its mean',
+    unit: 'y, in standard deviations',
+  },
+  'root mean square': {
+    bar: 'the shaded bar is the root mean square, from 0 to the line',
+    unit: 'y, in root mean squares',
+  },
+};
+const writtenWidth = 72;
+
+const stripNames = { row: 'row', group: 'group of columns in a row', column: 'column' };
 
 const namespace = 'http://www.w3.org/2000/svg';
 
@@ -17,28 +33,30 @@ function svg(name: string, attributes: Record<string, string | number>, ...child
   return element;
 }
 
-/** The groups that share a mean and variance, as strips of dots: before with their own places and widths, after all alike. */
+/** The groups that share statistics, as strips of dots: before with their own places and widths, after all alike. */
 export function drawPlot(container: HTMLElement, note: HTMLElement, result: Normalized): void {
-  const { table, norm, y, before, after } = result;
-  const groups = norm === 'layer' ? table.rows : table.cols;
-  const shown = Math.min(groups, shownGroups);
+  const { table, norm, shared, y, before, after } = result;
+  const { shares, spread } = norms[norm];
+  const shown = Math.min(shared.count, shownGroups);
   const width = container.clientWidth;
   const panelWidth = width >= 720 ? (width - 24) / 2 : width;
   const panel = (title: string, values: Float32Array, statistics: Statistics, unit: string) =>
-    drawPanel({ title, unit, values, statistics, table, norm, shown, width: panelWidth });
+    drawPanel({ title, unit, values, statistics, result, shown, width: panelWidth });
 
   container.replaceChildren(
     panel('Before: x', table.x, before, 'x'),
-    panel('After: y', y, after, 'y, in standard deviations'),
+    panel('After: y', y, after, bars[spread]?.unit ?? `y, as a part of the ${spread}`),
   );
-  if (norm === 'layer' && table.cols <= colors) container.append(legend(table.names));
+  if (shares !== 'column' && table.cols <= colors) container.append(legend(table.names));
 
-  const group = norm === 'layer' ? 'row' : 'column';
-  const size = norm === 'layer' ? table.cols : table.rows;
-  const parts = [`A strip is one ${group}: the shaded bar is mean ± standard deviation, the line its mean`];
+  const parts = [
+    `A strip is one ${stripNames[shares]}: ${bars[spread]?.bar ?? `the number at its end is its ${spread}`}`,
+  ];
   parts.push(`the thin line reaches from the least to the greatest value, and a dot is a value`);
-  if (shown < groups) parts.push(`shown are the first ${shown} of ${count(groups, group)}`);
-  if (size > dotsPerStrip) parts.push(`dots are ${dotsPerStrip} of each ${count(size, 'value')}, evenly picked`);
+  if (shown < shared.count) parts.push(`shown are the first ${shown} of ${count(shared.count, shares)}`);
+  if (shared.size > dotsPerStrip) {
+    parts.push(`dots are ${dotsPerStrip} of each ${count(shared.size, 'value')}, evenly picked`);
+  }
   note.textContent = `${parts.join('; ')}.`;
 }
 
@@ -47,32 +65,28 @@ interface Panel {
   unit: string;
   values: Float32Array;
   statistics: Statistics;
-  table: Table;
-  norm: Normalized['norm'];
+  result: Normalized;
   shown: number;
   width: number;
 }
 
-function drawPanel({ title, unit, values, statistics, table, norm, shown, width }: Panel): SVGElement {
-  const { rows, cols, names } = table;
-  const size = norm === 'layer' ? cols : rows;
-  const at = (group: number, i: number) => (norm === 'layer' ? group * cols + i : i * cols + group);
-  const value = (group: number, i: number) => values[at(group, i)] as number;
+function drawPanel({ title, unit, values, statistics, result, shown, width }: Panel): SVGElement {
+  const { shared, norm } = result;
+  const { shares, spread } = norms[norm];
+  const hasBar = spread in bars;
+  const value = (group: number, i: number) => values[shared.at(group, i)] as number;
+  const marks = Array.from({ length: shown }, (_, group) => markOf(statistics, spread, group));
 
-  const ranges = Array.from({ length: shown }, (_, group) => finiteRange(size, (i) => value(group, i)));
-  const reaches = ranges.flatMap((range, group) => {
-    const mean = statistics.mean[group] as number;
-    const deviation = Math.sqrt(statistics.variance[group] as number);
-    return [...range, mean - deviation, mean + deviation].filter(Number.isFinite);
-  });
+  const ranges = Array.from({ length: shown }, (_, group) => finiteRange(shared.size, (i) => value(group, i)));
+  const reaches = [...ranges, ...marks.map(({ bar }) => (hasBar ? bar : [0]))].flat().filter(Number.isFinite);
   const ticks = niceTicks(Math.min(...reaches), Math.max(...reaches), width < 480 ? 4 : 7);
   const low = ticks[0] as number;
   const high = ticks[ticks.length - 1] as number;
 
   const stripHeight = shown <= 5 ? 48 : shown <= 10 ? 30 : 22;
   const bottom = margin.top + shown * stripHeight;
-  const left = labelWidth[norm];
-  const right = width - margin.right;
+  const left = labelWidth[shares];
+  const right = width - (hasBar ? margin.right : writtenWidth);
   const scale = (v: number) => left + ((v - low) / (high - low)) * (right - left);
 
   const root = svg('svg', {
@@ -83,6 +97,7 @@ function drawPanel({ title, unit, values, statistics, table, norm, shown, width 
     'aria-label': title,
   });
   root.append(svg('text', { class: 'panel-title', x: 0, y: 16 }, title));
+  if (!hasBar) root.append(svg('text', { class: 'written', x: width, y: 16 }, spread));
   for (const tick of ticks) {
     const x = scale(tick);
     root.append(
@@ -94,50 +109,78 @@ function drawPanel({ title, unit, values, statistics, table, norm, shown, width 
 
   for (let group = 0; group < shown; group++) {
     const middle = margin.top + (group + 0.5) * stripHeight;
-    const name = norm === 'layer' ? `row ${group + 1}` : (names[group] as string);
-    const mean = statistics.mean[group] as number;
-    const deviation = Math.sqrt(statistics.variance[group] as number);
+    const name = groupName(result, group);
+    const { bar, line, stated } = marks[group] as Mark;
     const [least, greatest] = ranges[group] as [number, number];
     root.append(label(name, left - 10, middle));
-    if (!Number.isFinite(mean) || !Number.isFinite(deviation) || least > greatest) continue;
+    if (!bar.every(Number.isFinite) || least > greatest) continue;
 
     const half = stripHeight * 0.36;
-    root.append(
-      svg('line', { class: 'range', x1: scale(least), x2: scale(greatest), y1: middle, y2: middle }),
-      svg('rect', {
-        class: 'deviation',
-        x: scale(mean - deviation),
-        width: Math.max(1, scale(mean + deviation) - scale(mean - deviation)),
-        y: middle - half,
-        height: 2 * half,
-        rx: 3,
-      }),
-    );
-    for (const [color, path] of dots(size, norm, group, cols, middle, half, (i) => scale(value(group, i)))) {
-      root.append(svg('path', { class: `dots ${color}${size > 12 ? '' : ' few'}`, d: path }));
+    root.append(svg('line', { class: 'range', x1: scale(least), x2: scale(greatest), y1: middle, y2: middle }));
+    if (hasBar) {
+      const [start, end] = bar;
+      root.append(
+        svg('rect', {
+          class: 'deviation',
+          x: scale(start),
+          width: Math.max(1, scale(end) - scale(start)),
+          y: middle - half,
+          height: 2 * half,
+          rx: 3,
+        }),
+      );
+    } else {
+      root.append(svg('text', { class: 'written', x: width, y: middle + 4 }, shortNumber(line)));
+    }
+    for (const [color, path] of dots(result, group, middle, half, (i) => scale(value(group, i)))) {
+      root.append(svg('path', { class: `dots ${color}${shared.size > 12 ? '' : ' few'}`, d: path }));
+    }
+    if (hasBar) {
+      root.append(
+        svg('line', { class: 'mean', x1: scale(line), x2: scale(line), y1: middle - half, y2: middle + half }),
+      );
     }
     root.append(
-      svg('line', { class: 'mean', x1: scale(mean), x2: scale(mean), y1: middle - half, y2: middle + half }),
       svg(
         'rect',
         { class: 'hover', x: 0, width, y: middle - stripHeight / 2, height: stripHeight },
-        svg('title', {}, `${name}: mean ${shortNumber(mean)}, standard deviation ${shortNumber(deviation)}`),
+        svg('title', {}, `${name}: ${stated}`),
       ),
     );
   }
   return root;
 }
 
+interface Mark {
+  bar: [start: number, end: number];
+  line: number;
+  stated: string;
+}
+
+function markOf({ mean, spread }: Statistics, kind: Spread, group: number): Mark {
+  const width = spread[group] as number;
+  const stated = `${kind} ${shortNumber(width)}`;
+  if (!mean) return { bar: [0, width], line: width, stated };
+  const middle = mean[group] as number;
+  return { bar: [middle - width, middle + width], line: middle, stated: `mean ${shortNumber(middle)}, ${stated}` };
+}
+
+function groupName({ table, norm, groups }: Normalized, group: number): string {
+  const { shares } = norms[norm];
+  if (shares === 'column') return table.names[group] as string;
+  const row = `row ${Math.floor(group / groups) + 1}`;
+  return shares === 'row' ? row : `${row}, group ${(group % groups) + 1}`;
+}
+
 /** One path for each colour: thousands of circle elements would make the page slow. */
 function dots(
-  size: number,
-  norm: Normalized['norm'],
+  { shared, table: { cols } }: Normalized,
   group: number,
-  cols: number,
   middle: number,
   half: number,
   position: (i: number) => number,
 ): Map<string, string> {
+  const { size, at } = shared;
   const paths = new Map<string, string>();
   const drawn = Math.min(size, dotsPerStrip);
   for (let k = 0; k < drawn; k++) {
@@ -146,7 +189,7 @@ function dots(
     if (!Number.isFinite(x)) continue;
     // Multiples of the golden ratio spread equal values apart, and always in the same way.
     const spread = drawn > 12 ? (((k * 0.618034) % 1) - 0.5) * 1.7 * half : 0;
-    const color = colorOf(norm === 'layer' ? i : group, cols);
+    const color = colorOf(at(group, i) % cols, cols);
     paths.set(color, `${paths.get(color) ?? ''}M${x.toFixed(1)} ${(middle + spread).toFixed(1)}h0`);
   }
   return paths;
@@ -202,5 +245,5 @@ function niceTicks(least: number, greatest: number, wanted: number): number[] {
 
 function tickLabel(tick: number): string {
   const text = String(Number(tick.toPrecision(8)));
-  return text.length > 8 ? tick.toExponential(1).replace('e+', 'e') : text;
+  return (text.length > 8 ? tick.toExponential(1) : text).replace('e+', 'e');
 }

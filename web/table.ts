@@ -12,6 +12,14 @@ export interface Table {
   x: Float32Array;
   /** Columns that are not numbers, with an example of what is in them. */
   leftOut: { name: string; example: string }[];
+  format: Format;
+}
+
+export type Delimiter = ',' | ';' | '\t' | ' ';
+
+export interface Format {
+  delimiter: Delimiter;
+  newline: '\n' | '\r';
   decimalComma: boolean;
 }
 
@@ -24,7 +32,7 @@ export class TableError extends Error {}
 const judgedRows = 50;
 
 const withPoint = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-const withComma = /^[+-]?(\d+,?\d*|,\d+)(e[+-]?\d+)?$/i;
+export const withComma = /^[+-]?(\d+,?\d*|,\d+)(e[+-]?\d+)?$/i;
 
 interface Row {
   line: number;
@@ -45,7 +53,7 @@ export class TableBuilder {
 
   constructor(
     private readonly header: HeaderChoice,
-    private readonly decimalComma: boolean,
+    private readonly format: Format,
   ) {}
 
   add(raw: string[]): void {
@@ -57,9 +65,14 @@ export class TableBuilder {
     else if (this.waiting.push(row) > judgedRows) this.judge();
   }
 
+  /** Counted from 1, as readers do. */
+  get nextLine(): number {
+    return this.line + 1;
+  }
+
   finish(title: string): Table {
     this.judge();
-    const { names, hasHeader, rows, leftOut, decimalComma } = this;
+    const { names, hasHeader, rows, leftOut, format } = this;
     const cols = this.numeric.length;
     if (rows === 0) throw new TableError('There is a row of column names, but no row of numbers under it.');
     return {
@@ -70,12 +83,12 @@ export class TableBuilder {
       cols,
       x: this.x.slice(0, rows * cols),
       leftOut,
-      decimalComma,
+      format,
     };
   }
 
   private isNumber(cell: string | undefined): boolean {
-    return cell !== undefined && (this.decimalComma ? withComma : withPoint).test(cell);
+    return cell !== undefined && (this.format.decimalComma ? withComma : withPoint).test(cell);
   }
 
   private judge(): void {
@@ -114,7 +127,7 @@ export class TableBuilder {
         const problem = cell === '' ? 'the value is missing' : `${quoted(cell)} is not a number`;
         throw new TableError(`${this.place(line, column)}: ${problem}.`);
       }
-      const value = Math.fround(Number(this.decimalComma ? cell.replace(',', '.') : cell));
+      const value = Math.fround(Number(this.format.decimalComma ? cell.replace(',', '.') : cell));
       if (!Number.isFinite(value)) {
         throw new TableError(`${this.place(line, column)}: ${quoted(cell)} is too large for a float32.`);
       }
@@ -146,6 +159,6 @@ export function count(n: number, noun: string): string {
   return `${n.toLocaleString('en')} ${noun}${n === 1 ? '' : 's'}`;
 }
 
-function quoted(cell: string): string {
+export function quoted(cell: string): string {
   return `“${cell.length > 30 ? `${cell.slice(0, 30)}…` : cell}”`;
 }

@@ -62,8 +62,8 @@ async function textOf(selector: string): Promise<string> {
 }
 
 /** Waits for a text, and says what was there instead. */
-async function expectText(selector: string, text: string | RegExp): Promise<void> {
-  await expect.poll(() => textOf(selector), { timeout: 3000, interval: 20 }).toMatch(text);
+async function expectText(selector: string, text: string | RegExp, timeout = 3000): Promise<void> {
+  await expect.poll(() => textOf(selector), { timeout, interval: 20 }).toMatch(text);
 }
 
 async function enter(selector: string, text: string): Promise<void> {
@@ -77,11 +77,26 @@ async function enter(selector: string, text: string): Promise<void> {
   );
 }
 
+async function choose(norm: string): Promise<void> {
+  await page.click(`input[name=norm][value=${norm}]`);
+}
+
+async function fieldOf(selector: string): Promise<string> {
+  return page.$eval(selector, (element) => (element as HTMLInputElement | HTMLSelectElement).value);
+}
+
 async function upload(name: string, text: string): Promise<void> {
   const path = join(folder, name);
   await writeFile(path, text);
   const input = await page.$('input[type=file]');
   await input?.uploadFile(path);
+}
+
+/** What the plot says about its first strip: before and after. */
+async function firstStrips(): Promise<string[]> {
+  return page.$$eval('#plot svg.panel', (panels) =>
+    panels.map((panel) => panel.querySelector('.hover title')?.textContent ?? ''),
+  );
 }
 
 /** The cells of the table's body, row headers left out. */
@@ -135,25 +150,89 @@ describe('the page', { timeout: 20_000 }, () => {
   });
 
   it('downloads what Node computes, to the bit', async () => {
-    const { layerNorm, batchNormTraining } = await load();
+    const { layerNorm, rmsNorm, lpNormalize, groupNorm, batchNormTraining } = await load();
     const { names, x } = await irisValues();
-    const layer = await download();
-    expect(layer.names).toEqual(names);
-    expectSameBits(layer.y, layerNorm(x, { shape: [150, 4] }));
-
-    await page.click('input[value=batch]');
-    await expectText('#result-summary', 'Batch norm of Fisher’s Iris');
-    await enter('#epsilon', '0.25');
-    await expectText('#result-summary', 'epsilon 0.25');
-    const batch = await download();
-    expectSameBits(batch.y, batchNormTraining(x, { shape: [150, 4], epsilon: 0.25 }).y);
+    const shape = [150, 4];
+    for (const [norm, summary, y] of [
+      ['layer', 'Layer norm of Fisher’s Iris, 150 rows × 4 columns, epsilon 1e-5.', layerNorm(x, { shape })],
+      ['rms', 'RMS norm of Fisher’s Iris, 150 rows × 4 columns, epsilon 1e-5.', rmsNorm(x, { shape })],
+      ['l2', 'L2 normalization of Fisher’s Iris, 150 rows × 4 columns, epsilon 1e-12.', lpNormalize(x, { shape })],
+      ['l1', 'L1 normalization of Fisher’s Iris', lpNormalize(x, { shape, p: 1 })],
+      ['max', 'Max normalization of Fisher’s Iris', lpNormalize(x, { shape, p: Infinity })],
+      [
+        'group',
+        'Group norm of Fisher’s Iris, 150 rows × 4 columns in 2 groups, epsilon 1e-5.',
+        groupNorm(x, { shape, groups: 2 }),
+      ],
+      ['batch', 'Batch norm of Fisher’s Iris', batchNormTraining(x, { shape }).y],
+    ] as const) {
+      await choose(norm);
+      await expectText('#result-summary', summary);
+      await expectText('#timing', /median of .*600 values, [\d,.]+ million values per second/);
+      const downloaded = await download();
+      expect(downloaded.names).toEqual(names);
+      expectSameBits(downloaded.y, y);
+    }
   });
 
-  it('refuses an epsilon in the library’s words', async () => {
-    for (const epsilon of ['-1', '', 'small', 'Infinity']) {
+  it('gives epsilon to the operation that is chosen', async () => {
+    const { rmsNorm, lpNormalize, groupNorm, batchNormTraining } = await load();
+    const { x } = await irisValues();
+    const shape = [150, 4];
+    for (const [norm, epsilon, y] of [
+      ['rms', 0.25, rmsNorm(x, { shape, epsilon: 0.25 })],
+      ['l1', 12, lpNormalize(x, { shape, p: 1, epsilon: 12 })],
+      ['group', 0.5, groupNorm(x, { shape, groups: 2, epsilon: 0.5 })],
+      ['batch', 0.75, batchNormTraining(x, { shape, epsilon: 0.75 }).y],
+    ] as const) {
+      await choose(norm);
+      await enter('#epsilon', String(epsilon));
+      await expectText('#result-summary', `epsilon ${epsilon}.`);
+      expectSameBits((await download()).y, y);
+    }
+  });
+
+  it('has the default epsilon of each meaning, and keeps what was typed for it', async () => {
+    expect(await fieldOf('#epsilon')).toBe('1e-5');
+    await expectText('#epsilon-hint', /variance.*rows that hardly vary/);
+    await choose('l2');
+    expect(await fieldOf('#epsilon')).toBe('1e-12');
+    await expectText('#epsilon-hint', /least that x is divided by/);
+    await choose('rms');
+    expect(await fieldOf('#epsilon')).toBe('1e-5');
+    await expectText('#epsilon-hint', /mean of x²/);
+    await enter('#epsilon', '0.125');
+    await choose('max');
+    expect(await fieldOf('#epsilon')).toBe('1e-12');
+    await enter('#epsilon', '2');
+    await choose('group');
+    expect(await fieldOf('#epsilon')).toBe('0.125');
+    await expectText('#result-summary', /Group norm.*epsilon 0\.125/);
+    await choose('l1');
+    await expectText('#result-summary', /L1 normalization.*epsilon 2\./);
+  });
+
+  it('refuses an epsilon in the name of the operation that is chosen', async () => {
+    for (const [norm, operation] of [
+      ['layer', 'layerNorm'],
+      ['rms', 'rmsNorm'],
+      ['l2', 'lpNormalize'],
+      ['group', 'groupNorm'],
+      ['batch', 'batchNormTraining'],
+    ] as const) {
+      await choose(norm);
+      await enter('#epsilon', '-1');
+      await expectText('#epsilon-error', `${operation}: epsilon must be finite and at least 0, got -1 (ERR_RANGE)`);
+    }
+    for (const [epsilon, message] of [
+      ['', 'got nothing'],
+      ['small', 'got “small”'],
+      ['0,001', 'got “0,001”'],
+      ['1e999', 'got “1e999”'],
+    ] as const) {
       await enter('#epsilon', epsilon);
-      await expectText('#epsilon-error', /epsilon.*ERR_RANGE/s);
-      await expectText('#stale', /last good result: Fisher’s Iris, layer norm, epsilon/);
+      await expectText('#epsilon-error', `batchNormTraining: epsilon must be a finite number, ${message}`);
+      await expectText('#stale', /last good result: Fisher’s Iris, .*epsilon/);
       expect(await page.$eval('#download', (button) => (button as HTMLButtonElement).disabled)).toBe(true);
       await enter('#epsilon', '0.001');
       await expectText('#result-summary', 'epsilon 0.001');
@@ -161,15 +240,138 @@ describe('the page', { timeout: 20_000 }, () => {
     }
   });
 
+  it('offers the numbers of groups that the columns can be divided into', async () => {
+    const { groupNorm } = await load();
+    const isDisabled = () => page.$eval('#groups', (select) => (select as HTMLSelectElement).disabled);
+    const offered = () => page.$$eval('#groups option', (options) => options.map((option) => option.textContent));
+    expect(await offered()).toEqual(['1 group of 4', '2 groups of 2', '4 groups of 1']);
+    expect(await isDisabled()).toBe(true);
+    await choose('group');
+    expect(await isDisabled()).toBe(false);
+
+    await enter('#paste', '1 2 4 8 16 32\n3 5 9 -1 0 7');
+    await expectText('#result-summary', 'Group norm of pasted numbers, 2 rows × 6 columns in 2 groups');
+    expect(await offered()).toEqual(['1 group of 6', '2 groups of 3', '3 groups of 2', '6 groups of 1']);
+    await page.select('#groups', '3');
+    await expectText('#result-summary', '2 rows × 6 columns in 3 groups');
+    const x = Float32Array.of(1, 2, 4, 8, 16, 32, 3, 5, 9, -1, 0, 7);
+    expectSameBits((await download()).y, groupNorm(x, { shape: [2, 6], groups: 3 }));
+
+    await enter('#paste', '1 2 3 4 5\n6 7 8 9 0');
+    await expectText('#result-summary', '2 rows × 5 columns in 1 group,');
+    await enter('#paste', '1 2 3 4 5 6 7 8 9');
+    await expectText('#result-summary', '1 row × 9 columns in 3 groups');
+  });
+
+  it('states what each choice computes with', async () => {
+    await enter('#paste', '5 -3 9 -7\n1 2 3 4');
+    await expectText('#result-summary', 'Layer norm of pasted numbers');
+    const x = ['5', '-3', '9', '-7'];
+    for (const { norm, row, strips, example, note } of [
+      {
+        norm: 'layer',
+        row: [...x, '1.0000', '6.3246', '0.6325', '-0.6325', '1.2649', '-1.2649', '0.0000', '1.0000'],
+        strips: ['row 1: mean 1.0000, standard deviation 6.3246', 'row 1: mean 0.0000, standard deviation 1.0000'],
+        example: '(5 − 1.0000) / √(40.0000 + 1e-5) = 0.6325',
+        note: 'mean and standard deviation (of the population: divided by n) of each row',
+      },
+      {
+        norm: 'rms',
+        row: [...x, '6.4031', '0.7809', '-0.4685', '1.4056', '-1.0932', '1.0000'],
+        strips: ['row 1: root mean square 6.4031', 'row 1: root mean square 1.0000'],
+        example: '5 / √(41.0000 + 1e-5) = 0.7809',
+        note: 'root mean square of each row',
+      },
+      {
+        norm: 'l2',
+        row: [...x, '12.8062', '0.3904', '-0.2343', '0.7028', '-0.5466', '1.0000'],
+        strips: ['row 1: L2 norm 12.8062', 'row 1: L2 norm 1.0000'],
+        example: '5 / max(12.8062, 1e-12) = 0.3904',
+        note: 'L2 norm of each row',
+      },
+      {
+        norm: 'l1',
+        row: [...x, '24.0000', '0.2083', '-0.1250', '0.3750', '-0.2917', '1.0000'],
+        strips: ['row 1: L1 norm 24.0000', 'row 1: L1 norm 1.0000'],
+        example: '5 / max(24.0000, 1e-12) = 0.2083',
+        note: 'L1 norm of each row',
+      },
+      {
+        norm: 'max',
+        row: [...x, '9.0000', '0.5556', '-0.3333', '1.0000', '-0.7778', '1.0000'],
+        strips: ['row 1: max norm 9.0000', 'row 1: max norm 1.0000'],
+        example: '5 / max(9.0000, 1e-12) = 0.5556',
+        note: 'max norm of each row',
+      },
+      {
+        norm: 'group',
+        row: [
+          ...['5', '-3', '1.0000', '4.0000', '9', '-7', '1.0000', '8.0000'],
+          ...['1.0000', '-1.0000', '0.0000', '1.0000', '1.0000', '-1.0000', '0.0000', '1.0000'],
+        ],
+        strips: [
+          'row 1, group 1: mean 1.0000, standard deviation 4.0000',
+          'row 1, group 1: mean 0.0000, standard deviation 1.0000',
+        ],
+        example: '(5 − 1.0000) / √(16.0000 + 1e-5) = 1.0000',
+        note: 'of each group of columns',
+      },
+      {
+        norm: 'batch',
+        row: [...x, '1.0000', '-1.0000', '1.0000', '-1.0000'],
+        strips: [
+          'column 1: mean 3.0000, standard deviation 2.0000',
+          'column 1: mean 0.0000, standard deviation 1.0000',
+        ],
+        example: '(5 − 3.0000) / √(4.0000 + 1e-5) = 1.0000',
+        note: 'of each column',
+      },
+    ]) {
+      await choose(norm);
+      await expectText('#formula-example', /./);
+      expect(await textOf('#formula-example')).toBe(`Row 1, column 1: ${example}`);
+      expect(await tableRow(1)).toEqual(row);
+      expect(await firstStrips()).toEqual(strips);
+      expect(await textOf('#table-note')).toContain(note);
+      const formulas = await page.$$eval('[data-norms]', (elements) =>
+        elements
+          .filter((element) => !(element as HTMLElement).hidden)
+          .map((element) => element.getAttribute('data-norms')),
+      );
+      expect(formulas).toEqual([expect.stringMatching(`\\b${norm}\\b`)]);
+    }
+    expect(await page.$$eval('#table thead td', (cells) => cells.map((cell) => cell.textContent))).toEqual([
+      ...['3.0000', '-0.5000', '6.0000', '-1.5000', '0.0000', '0.0000', '0.0000', '0.0000'],
+      ...['2.0000', '2.5000', '3.0000', '5.5000', '1.0000', '1.0000', '1.0000', '1.0000'],
+    ]);
+  });
+
+  it('says where 0 / 0 comes from', async () => {
+    await enter('#paste', '0 0\n5 5');
+    await enter('#epsilon', '0');
+    await expectText(
+      '#not-finite',
+      '4 values of y are not finite: with epsilon 0, values that are all the same give 0 / 0',
+    );
+    await choose('rms');
+    await expectText('#not-finite', '2 values of y are not finite: with epsilon 0, rows of zeros give 0 / 0');
+    await choose('l2');
+    await enter('#epsilon', '0');
+    await expectText('#result-summary', 'L2 normalization of pasted numbers, 2 rows × 2 columns, epsilon 0.');
+    await expectText('#not-finite', /^$/);
+  });
+
   it('takes pasted numbers, whatever separates them', async () => {
     const { batchNormTraining } = await load();
     const y = batchNormTraining(Float32Array.of(1, 2, 4, 3, 5, 9), { shape: [2, 3] }).y;
-    await page.click('input[value=batch]');
+    await choose('batch');
     for (const text of [
       '1,2,4\n3,5,9',
       '1\t2\t4\r\n3\t5\t9\r\n',
       ' 1   2  4\n\n 3   5  9\n',
       '1,0;2,0;4,0\n3,0;5,0;9,0',
+      '1,0\t2,0\t4\n3,0\t5,0\t9',
+      '"1,0";"2,0";"4,0"\n"3,0";"5,0";"9,0"',
     ]) {
       await enter('#paste', text);
       await expectText('#result-summary', 'Batch norm of pasted numbers, 2 rows × 3 columns');
@@ -184,10 +386,90 @@ describe('the page', { timeout: 20_000 }, () => {
     expectSameBits(pasted.y, y);
   });
 
+  it('says how it read the numbers', async () => {
+    for (const [text, status] of [
+      ['1,2\n3,4', '2 rows × 2 columns separated by commas; without column names.'],
+      ['a;b\n1,5;2\n3,25;4', '2 rows × 2 columns separated by semicolons; .*; commas read as decimal points.'],
+      ['1,5\t2\n3\t,5', '2 rows × 2 columns separated by tabs; without column names; commas read as decimal points.'],
+      ['1.5\t2\n3\t4', '2 rows × 2 columns separated by tabs; without column names.'],
+      ['1 2\n3 4', '2 rows × 2 columns separated by spaces; without column names.'],
+      ['1\n2', '2 rows × 1 column; without column names.'],
+      ['a name\n1,5\n2\n3,5', '3 rows × 1 column; the first row is column names; commas read as decimal points.'],
+    ] as const) {
+      await enter('#paste', text);
+      await expectText('#data-status', new RegExp(`^pasted numbers: ${status}$`));
+    }
+    expect([(await tableRow(1))[0], (await tableRow(2))[0], (await tableRow(3))[0]]).toEqual(['1.5', '2', '3.5']);
+  });
+
+  it('reads a comma as told where it may separate or be decimal', async () => {
+    await enter('#paste', '1,5\n2,5\n3,25');
+    await expectText('#data-status', '3 rows × 2 columns separated by commas');
+    await page.select('#decimal-sign', 'comma');
+    await expectText('#data-status', '3 rows × 1 column; without column names; commas read as decimal points');
+    expect((await tableRow(3))[0]).toBe('3.25');
+    await enter('#paste', '1,5 2\n3 4,5');
+    await expectText('#data-status', '2 rows × 2 columns separated by spaces');
+    await enter('#paste', '"1,5","2"\n"3","4,5"');
+    await expectText('#data-status', '2 rows × 2 columns separated by commas; without column names; commas read');
+    expect((await tableRow(2)).slice(0, 2)).toEqual(['3', '4.5']);
+    await page.select('#decimal-sign', 'point');
+    await enter('#paste', '1,5;2\n3,5;4');
+    await expectText('#data-status', 'left out, not numbers: column 1 (“1,5”)');
+  });
+
+  it('reads lines that end in CR alone', async () => {
+    const { layerNorm } = await load();
+    const y = layerNorm(Float32Array.of(1, 2, 4, 3, 5, 9), { shape: [2, 3] });
+    for (const [name, text] of [
+      ['cr.csv', '1,2,4\r3,5,9\r'],
+      ['cr-lf.csv', '1,2,4\r3,5,9\n'],
+      ['cr-crlf.csv', '1,2,4\r3,5,9\r\n'],
+      ['cr-quoted-lf.csv', '"a\n\n\n",b,c\r1,2,4\r3,5,9\r'],
+    ] as const) {
+      await upload(name, text);
+      await expectText('#result-summary', `${name}, 2 rows × 3 columns`);
+      expectSameBits(Float32Array.from((await tableRow(2)).slice(0, 3), Number), Float32Array.of(3, 5, 9));
+    }
+    await upload('cr.csv', '1,2,4\r3,5,9\n');
+    await expectText('#result-summary', 'of cr.csv, 2 rows × 3 columns');
+    expectSameBits((await download()).y, y);
+  });
+
+  it('invites when the box is emptied', async () => {
+    for (const before of ['1 2\n3 4', 'no numbers']) {
+      await enter('#paste', before);
+      await expectText(before === 'no numbers' ? '#data-error' : '#data-status', 'pasted numbers: ');
+      for (const empty of ['', ' \n\n']) {
+        await enter('#paste', empty);
+        await expectText('#data-status', /^No numbers yet: paste some, choose a file, or take Fisher’s Iris\.$/);
+        expect(await textOf('#data-error')).toBe('');
+        expect(await page.$eval('#paste', (box) => box.getAttribute('aria-invalid'))).toBe('false');
+        await expectText('#stale', /there are no numbers.*last good result: pasted numbers/);
+      }
+    }
+    await page.click('#iris-button');
+    await expectText('#result-summary', 'Iris');
+    expect(await textOf('#stale')).toBe('');
+  });
+
+  it('says that a line is too long', async () => {
+    // Over several of the pieces that a file is read in, but not too many.
+    await upload('long.csv', '1,2,'.repeat(3 << 17));
+    await expectText('#result-summary', 'long.csv, 1 row × 786,432 columns', 10_000);
+    await upload('too-long.csv', `1,2\n${'1,2,'.repeat(9 << 19)}`);
+    await expectText(
+      '#data-error',
+      /^too-long\.csv: Line 2 is longer than 16 MiB.*: line breaks are missing, or a quotation mark/,
+      10_000,
+    );
+  });
+
   it('says what is wrong with a text, and where', async () => {
+    await upload('empty.csv', ' \n\n');
+    await expectText('#data-error', 'empty.csv: There is nothing to read: the text is empty.');
     for (const [text, message] of [
       ['no numbers here', /No column of numbers/],
-      [' \n\n', /empty/],
       ['a,b', /No column of numbers/],
       ['a,b\n1,2\n3,x\n5,6', /Row 2 \(line 3\), column 2 \(b\): “x” is not a number/],
       ['1,2\n3,\n5,6', /Row 2, column 2: the value is missing/],
@@ -207,10 +489,10 @@ describe('the page', { timeout: 20_000 }, () => {
   });
 
   it('explains that batch norm needs two rows', async () => {
-    await page.click('input[value=batch]');
+    await choose('batch');
     await enter('#paste', '1 2 3');
     await expectText('#norm-error', /at least two rows.*ERR_RANGE/s);
-    await page.click('input[value=layer]');
+    await choose('layer');
     await expectText('#result-summary', 'Layer norm of pasted numbers, 1 row × 3 columns');
   });
 
@@ -248,7 +530,7 @@ describe('the page', { timeout: 20_000 }, () => {
     await upload('large.csv', Array.from({ length: rows }, (_, i) => `${i},${(i * 7919) % 1000},${i % 7}\n`).join(''));
     await expectText('#result-summary', 'large.csv, 60,000 rows × 3 columns');
     await expectText('#table-note', 'the first 150 of 60,000 rows');
-    await page.click('input[value=batch]');
+    await choose('batch');
     await expectText('#result-summary', 'Batch norm');
     const x = Float32Array.from({ length: rows * 3 }, (_, k) => {
       const i = Math.floor(k / 3);
@@ -259,8 +541,11 @@ describe('the page', { timeout: 20_000 }, () => {
   });
 
   it('fits a phone', async () => {
-    await page.setViewport({ width: 400, height: 800 });
-    await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(400);
+    await page.setViewport({ width: 390, height: 844 });
+    for (const norm of ['layer', 'rms', 'l2', 'l1', 'max', 'group', 'batch']) {
+      await choose(norm);
+      await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
+    }
   });
 });
 
