@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { ulps as float32Ulps } from '../js/reference.ts';
-import { float16Bits, fromFloat16Bits } from './float16.ts';
+import { fromBits, toBits } from '../js/float16-conversion.ts';
 
 // Beside the project, not in it: a public clone has none.
 const folder = new URL('../../../shared/conformance/', import.meta.url);
@@ -37,7 +37,7 @@ export function tensorOf(data: unknown, shape: readonly number[], dtype: string)
   const numbers = list.map(numberOf);
   if (dtype === 'float32') return { shape, values: Float32Array.from(numbers) };
   if (dtype === 'float64') return { shape, values: Float64Array.from(numbers) };
-  if (dtype === 'float16') return { shape, values: Uint16Array.from(numbers, float16Bits) };
+  if (dtype === 'float16') return { shape, values: Uint16Array.from(numbers, toBits) };
   throw new Error(`unknown data type '${dtype}'`);
 }
 
@@ -47,7 +47,7 @@ export function typeOf(values: Values): 'float32' | 'float64' | 'float16' {
 }
 
 export function numbersOf(values: Values): number[] {
-  return values instanceof Uint16Array ? Array.from(values, fromFloat16Bits) : Array.from(values);
+  return values instanceof Uint16Array ? Array.from(values, fromBits) : Array.from(values);
 }
 
 /** The options that say what x is. */
@@ -70,7 +70,7 @@ function placeOfBits(bits: number): number {
 function ulps(got: number, expected: number, dtype: string): number {
   if (Object.is(got, expected) || got === expected) return 0;
   if (Number.isNaN(got) || Number.isNaN(expected)) return Infinity;
-  if (dtype === 'float16') return Math.abs(placeOfBits(float16Bits(got)) - placeOfBits(float16Bits(expected)));
+  if (dtype === 'float16') return Math.abs(placeOfBits(toBits(got)) - placeOfBits(toBits(expected)));
   return float32Ulps(got, expected);
 }
 
