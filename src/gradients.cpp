@@ -3,87 +3,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "gradient_kernels.h"
 #include "over_axes.h"
 #include "reading.h"
-#include "sums.h"
 
 namespace simdnorm {
 namespace {
-
-// ---------------------------------------------------------------- sums of products
-
-/// Vectors that are summed as a tree: two loads for each, and more than eight in one basic block make V8 spill.
-constexpr std::size_t kTree = 4;
-
-/// The sums of g and g * h along a run.
-template <class T>
-SIMDNORM_ONCE Sums run_products(const T* g, const T* h, std::size_t count) {
-  using V = Vector<T>;
-  const auto term = [](V a, V b) { return Pair<V>{a, a * b}; };
-  const auto at = [&](std::size_t i) { return term(load(g + i * kLanes<T>), load(h + i * kLanes<T>)); };
-  const auto advance = [&](std::size_t by) {
-    g += by;
-    h += by;
-    count -= by;
-  };
-  PairTotal<T> total = {};
-  const Pair<V> zero = {V::splat(0), V::splat(0)};
-  while (count >= kTree * kLanes<T>) {
-    Pair<V> block = zero;
-    for (std::size_t step = 0; step < kBlockSteps && count >= kTree * kLanes<T>; ++step) {
-      block = block + tree<kTree>(at, 0);
-      advance(kTree * kLanes<T>);
-    }
-    total.add(block);
-  }
-  Pair<V> rest = zero;
-  while (count >= kLanes<T>) {
-    rest = rest + at(0);
-    advance(kLanes<T>);
-  }
-  if (count > 0) rest = rest + term(load_partial(g, count, zero.d), load_partial(h, count, zero.d));
-  total.add(rest);
-  return sums_of(total);
-}
-
-/// The same down columns that are next to each other.
-template <class T>
-SIMDNORM_ONCE void column_products(const T* g, const T* h, std::size_t rows, std::size_t columns,
-                                   std::size_t stride, Sums* out) {
-  using V = Vector<T>;
-  Total<T> d[kTile<T>], dd[kTile<T>];
-  T block_d[kTile<T> + kLanes<T>], block_dd[kTile<T> + kLanes<T>];
-  std::fill_n(d, columns, Total<T>{});
-  std::fill_n(dd, columns, Total<T>{});
-  while (rows > 0) {
-    const std::size_t block = std::min(rows, kTree * kBlockSteps);
-    const auto add_column = [&](std::size_t c, auto load_at) {
-      Pair<V> sum = {V::splat(0), V::splat(0)};
-      const auto at = [&](std::size_t r) {
-        const V a = load_at(g + r * stride + c);
-        return Pair<V>{a, a * load_at(h + r * stride + c)};
-      };
-      std::size_t r = 0;
-      for (; r + kTree <= block; r += kTree) sum = sum + tree<kTree>(at, r);
-      for (; r < block; ++r) sum = sum + at(r);
-      store(block_d + c, sum.d);
-      store(block_dd + c, sum.dd);
-    };
-    std::size_t c = 0;
-    for (; c + kLanes<T> <= columns; c += kLanes<T>) add_column(c, [](const T* p) { return load(p); });
-    if (const std::size_t left = columns - c) {
-      add_column(c, [left](const T* p) { return load_partial(p, left, V::splat(0)); });
-    }
-    for (c = 0; c < columns; ++c) {
-      d[c].add(block_d[c]);
-      dd[c].add(block_dd[c]);
-    }
-    g += block * stride;
-    h += block * stride;
-    rows -= block;
-  }
-  for (std::size_t c = 0; c < columns; ++c) out[c] = {d[c].value(), dd[c].value()};
-}
 
 /// Neighbouring groups of one `outer`, and where they are.
 struct Place {
@@ -96,97 +21,19 @@ struct Place {
   }
 };
 
-/// Calls body(place, sums) with the sums of g and g * h over each group of a view.
+/// Calls body(place, sums) with the sums of g and g * h over each group of a view. Sums have room for a tile.
 template <class T, class Body>
 void each_products(const View& view, const T* g, const T* h, Body body) {
   if (view.size() == 0) return;
-  const Layout layout = layout_of(view);
-  const std::size_t step = layout == Layout::kColumns ? kTile<T> / view.cols : kTile<T>;
-  const std::size_t stride = view.groups * view.cols;
+  const std::size_t step = layout_of(view) == Layout::kColumns ? kTile<T> / view.cols : kTile<T>;
   Sums sums[kTile<T>];
   Place place;
   for (place.outer = 0; place.outer < view.outer; ++place.outer) {
     for (place.first = 0; place.first < view.groups; place.first += step) {
       place.groups = std::min(step, view.groups - place.first);
-      if (layout == Layout::kColumns) {
-        const std::size_t e = place.flat(view, 0, 0);
-        column_products(g + e, h + e, view.rows, place.groups * view.cols, stride, sums);
-        for (std::size_t i = 0; i < place.groups; ++i) {
-          Sums group = sums[i * view.cols];
-          for (std::size_t c = 1; c < view.cols; ++c) {
-            group.d += sums[i * view.cols + c].d;
-            group.dd += sums[i * view.cols + c].dd;
-          }
-          sums[i] = group;
-        }
-      } else {
-        std::fill_n(sums, place.groups, Sums{});
-        for (std::size_t r = 0; r < view.rows; ++r) {
-          for (std::size_t i = 0; i < place.groups; ++i) {
-            const std::size_t e = place.flat(view, r, i);
-            const Sums run = run_products(g + e, h + e, view.cols);
-            sums[i].d += run.d;
-            sums[i].dd += run.dd;
-          }
-        }
-      }
+      group_products(g, h, view, place.outer, place.first, place.groups, sums);
       body(place, sums);
     }
-  }
-}
-
-// ---------------------------------------------------------------- dx
-
-/// dx = ((g - mean_g) - h * mean_gh) * inv_std
-template <class T>
-struct Slope {
-  T mean_g, mean_gh, inv_std;
-};
-
-template <class T>
-SIMDNORM_ONCE void apply_run(const Slope<T>& slope, const T* g, const T* h, T* dx, std::size_t count) {
-  using V = Vector<T>;
-  const V mean_g = V::splat(slope.mean_g), mean_gh = V::splat(slope.mean_gh),
-          inv_std = V::splat(slope.inv_std);
-  const auto apply = [&](V a, V b) { return ((a - mean_g) - b * mean_gh) * inv_std; };
-  std::size_t i = 0;
-  for (; i + 2 * kLanes<T> <= count; i += 2 * kLanes<T>) {
-    store(dx + i, apply(load(g + i), load(h + i)));
-    store(dx + i + kLanes<T>, apply(load(g + i + kLanes<T>), load(h + i + kLanes<T>)));
-  }
-  if (i + kLanes<T> <= count) {
-    store(dx + i, apply(load(g + i), load(h + i)));
-    i += kLanes<T>;
-  }
-  if (const std::size_t left = count - i) {
-    store_partial(dx + i, left, apply(load_partial(g + i, left, mean_g), load_partial(h + i, left, mean_g)));
-  }
-}
-
-/// Columns next to each other, each with a slope of its own.
-template <class T>
-SIMDNORM_ONCE void apply_columns(const Slope<T>* slopes, const T* g, const T* h, T* dx, std::size_t rows,
-                                 std::size_t columns, std::size_t stride) {
-  using V = Vector<T>;
-  T mean_g[kTile<T> + kLanes<T>], mean_gh[kTile<T> + kLanes<T>], inv_std[kTile<T> + kLanes<T>];
-  for (std::size_t c = 0; c < columns; ++c) {
-    mean_g[c] = slopes[c].mean_g;
-    mean_gh[c] = slopes[c].mean_gh;
-    inv_std[c] = slopes[c].inv_std;
-  }
-  for (std::size_t r = 0; r < rows; ++r) {
-    const auto apply = [&](std::size_t c, V a, V b) {
-      return ((a - load(mean_g + c)) - b * load(mean_gh + c)) * load(inv_std + c);
-    };
-    std::size_t c = 0;
-    for (; c + kLanes<T> <= columns; c += kLanes<T>) store(dx + c, apply(c, load(g + c), load(h + c)));
-    if (const std::size_t left = columns - c) {
-      const V zero = V::splat(0);
-      store_partial(dx + c, left, apply(c, load_partial(g + c, left, zero), load_partial(h + c, left, zero)));
-    }
-    g += stride;
-    h += stride;
-    dx += stride;
   }
 }
 

@@ -10,7 +10,7 @@
 //   affine.h       how statistics and parameters are applied
 //   normalize.h    the loop
 //   over_axes.h    axes that no View can say, and items of different lengths
-//   gradients.h    gradients, made of the same
+//   gradients.h    gradients, made of the same and of gradient_kernels.h
 //   sums.h, simd.h, reading.h, permute.h, half.h    sums that stand, the only intrinsics, axes in any order, half
 //                  precision
 //   layer_norm.h, rms_norm.h, group_norm.h, batch_norm.h, lp_normalize.h, local_response_norm.h,

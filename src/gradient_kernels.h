@@ -1,0 +1,32 @@
+#pragma once
+// How gradients fold and are applied: the siblings of moments.h and affine.h.
+
+#include <cstddef>
+
+#include "moments.h"
+#include "sums.h"
+
+namespace simdnorm {
+
+/// The sums of g (d) and of g * h (dd) over `groups` <= kTile groups of one `outer` of a view: out[i] is of group
+/// first + i.
+template <class T>
+void group_products(const T* g, const T* h, const View& view, std::size_t outer, std::size_t first,
+                    std::size_t groups, Sums* out);
+
+/// dx = ((g - mean_g) - h * mean_gh) * inv_std
+template <class T>
+struct Slope {
+  T mean_g, mean_gh, inv_std;
+};
+
+/// dx may be g here and below.
+template <class T>
+void apply_run(const Slope<T>& slope, const T* g, const T* h, T* dx, std::size_t count);
+
+/// Columns next to each other, each with a slope of its own.
+template <class T>
+void apply_columns(const Slope<T>* slopes, const T* g, const T* h, T* dx, std::size_t rows,
+                   std::size_t columns, std::size_t stride);
+
+}  // namespace simdnorm
