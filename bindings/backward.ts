@@ -5,6 +5,7 @@ import * as check from './check.js';
 import type { Numbers, Values } from './dtype.js';
 import type { Heap } from './heap.js';
 import {
+  alongAxis,
   asX,
   checkChannelCounts,
   newStatistics,
@@ -109,7 +110,7 @@ export const backward: Record<BackwardOp, (heap: Heap, dy: unknown, x: unknown, 
   groupNormBackward(heap, dy, x, options): Gradients {
     const started = start(heap, 'groupNormBackward', dy, x, options);
     const channels = setAxis(started);
-    const groups = check.groupsOf(started.call.op, started.o.groups, channels);
+    const groups = check.groupsOf(started.call.op, started.o.groups, channels, alongAxis(started));
     byGroups(started, channels, groups, othersThan(started, 0));
     return finish(started, heap);
   },

@@ -81,6 +81,8 @@ export interface Call {
   alpha: number;
   beta: number;
   k: number;
+  /** Whether Uint16Arrays are float16 bits. */
+  readonly hasHalves: boolean;
   /** Whether the core may need memory to work in. */
   hasScratch: boolean;
 }
@@ -92,6 +94,7 @@ export function newCall(
   dtype: DType,
   x: Values,
   out: Values | undefined | null,
+  hasHalves: boolean,
 ): Call {
   return {
     op,
@@ -122,6 +125,7 @@ export function newCall(
     alpha: 1e-4,
     beta: 0.75,
     k: 1,
+    hasHalves,
     hasScratch: dtype === 'float16',
   };
 }

@@ -22,7 +22,7 @@ export function list(values: readonly number[]): string {
 /** What somebody gave instead, in words. */
 export function kindOf(value: unknown): string {
   const tag = typedArrayTag.call(value);
-  if (tag) return `a ${tag}`;
+  if (tag) return `${/^[AEIOU]/.test(tag) && !tag.startsWith('Ui') ? 'an' : 'a'} ${tag}`;
   if (Array.isArray(value)) return 'an Array';
   if (value === null || typeof value === 'undefined') return String(value);
   if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
@@ -50,16 +50,20 @@ const arraysOf = {
   float16: 'a Float16Array, or a Uint16Array of bits',
 };
 
+function hintForBits(value: unknown): string {
+  const isBits = typedArrayTag.call(value) === 'Uint16Array';
+  return isBits ? ": if these are float16 bits, say dtype: 'float16'" : '';
+}
+
 /** What may help whoever gave something else than a typed array of floats. */
 function hintFor(value: unknown): string {
-  if (typedArrayTag.call(value) === 'Uint16Array') return ": if these are float16 bits, say dtype: 'float16'";
-  if (!Array.isArray(value)) return '';
+  if (!Array.isArray(value)) return hintForBits(value);
   const isNested = value.some((element) => typeof element === 'object' && element !== null);
   return isNested ? ': use Float32Array.from(x.flat(Infinity)) and shape' : ': use Float32Array.from(...)';
 }
 
-/** The type of x. */
-export function dtypeOf(op: string, x: unknown, option: unknown): DType {
+/** The type of x. The option says what the bits of Uint16Arrays are: x's, or those of parameters beside another x. */
+export function dtypeOf(op: string, x: unknown, option: unknown, isOfParameters = false): DType {
   const tag = typedArrayTag.call(x);
   const dtype = dtypeOfTag(tag);
   if (option === undefined || option === null) {
@@ -72,7 +76,9 @@ export function dtypeOf(op: string, x: unknown, option: unknown): DType {
     throw new NormError('ERR_TYPE', op, `dtype may only be 'float16' (${why}), got ${kindOf(option)}`);
   }
   if (tag === 'Uint16Array' || dtype === 'float16') return 'float16';
-  throw new NormError('ERR_TYPE', op, `dtype: 'float16' is for a Uint16Array of bits, but x is ${kindOf(x)}`);
+  if (dtype && isOfParameters) return dtype;
+  const others = dtype ? ', and so is no parameter' : '';
+  throw new NormError('ERR_TYPE', op, `dtype: 'float16' is for a Uint16Array of bits, but x is ${kindOf(x)}${others}`);
 }
 
 /** An array of a type. */
@@ -126,9 +132,12 @@ export function optionalStatistics(
   return array;
 }
 
+/** What a vector depends on: the type of x, and whether Uint16Arrays are float16 bits. */
+type VectorCall = Pick<Call, 'op' | 'dtype' | 'hasHalves'>;
+
 /** Parameters and given statistics: an array of floats or of plain numbers, of an exact length. */
 export function vector(
-  { op, dtype }: Pick<Call, 'op' | 'dtype'>,
+  { op, hasHalves }: VectorCall,
   name: string,
   value: unknown,
   length: number,
@@ -136,7 +145,7 @@ export function vector(
 ): Numbers {
   const tag = typedArrayTag.call(value);
   let array: Values;
-  if (dtypeOfTag(tag) || (tag === 'Uint16Array' && dtype === 'float16')) {
+  if (dtypeOfTag(tag) || (tag === 'Uint16Array' && hasHalves)) {
     array = value as Values;
     checkAttached(op, name, array);
     sameLength(op, name, array.length, length, why);
@@ -144,7 +153,7 @@ export function vector(
   }
   if (!Array.isArray(value)) {
     const expected = 'a Float32Array, a Float64Array, a Float16Array or an array of numbers';
-    throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}`);
+    throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}${hintForBits(value)}`);
   }
   sameLength(op, name, value.length, length, why);
   return Float64Array.from(value as unknown[], (element, i) => {
@@ -153,13 +162,7 @@ export function vector(
   });
 }
 
-export function optionalVector(
-  call: Pick<Call, 'op' | 'dtype'>,
-  name: string,
-  value: unknown,
-  length: number,
-  why: () => string,
-) {
+export function optionalVector(call: VectorCall, name: string, value: unknown, length: number, why: () => string) {
   return value === undefined || value === null ? undefined : vector(call, name, value, length, why);
 }
 
@@ -234,7 +237,8 @@ function rejectUnknown(op: string, name: string, names: readonly string[]): neve
 export function optionNames(op: string, value: unknown, names: readonly string[]): void {
   if (value === undefined || value === null) return;
   if (typeof value !== 'object' || Array.isArray(value) || ArrayBuffer.isView(value)) {
-    throw new NormError('ERR_TYPE', op, `the options must be an object, got ${kindOf(value)}`);
+    const hint = Array.isArray(value) ? ': a shape is { shape: [...] }' : '';
+    throw new NormError('ERR_TYPE', op, `the options must be an object, got ${kindOf(value)}${hint}`);
   }
   for (const name in value) {
     if (names.includes(name)) continue;
@@ -334,16 +338,18 @@ export function finite(op: string, name: string, value: unknown, absent: number)
 }
 
 export function positiveInteger(op: string, name: string, value: unknown): number {
+  if (value === undefined || value === null)
+    throw new NormError('ERR_TYPE', op, `${name} is required, got ${String(value)}`);
   const number = numberOf(op, name, value, undefined);
   if (Number.isInteger(number) && number > 0) return number;
   throw new NormError('ERR_RANGE', op, `${name} must be an integer and at least 1, got ${number}`);
 }
 
 /** How many groups a number of channels makes. */
-export function groupsOf(op: string, value: unknown, channels: number): number {
+export function groupsOf(op: string, value: unknown, channels: number, where = ''): number {
   const groups = positiveInteger(op, 'groups', value);
   if (channels % groups === 0) return groups;
-  throw new NormError('ERR_RANGE', op, `groups must divide the ${channels} channels, got ${groups}`);
+  throw new NormError('ERR_RANGE', op, `groups must divide the ${channels} channels${where}, got ${groups}`);
 }
 
 /** The weight of the newest batch; null is a value here, undefined is not. */

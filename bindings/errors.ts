@@ -7,9 +7,9 @@ export type ErrorCode =
   | 'ERR_AXIS'
   /** A number outside of its range. */
   | 'ERR_RANGE'
-  /** `out` overlaps an input that it may not. */
+  /** Something that is written overlaps something else that it may not. */
   | 'ERR_OVERLAP'
-  /** A trap has made the instance unusable. */
+  /** A layer's backward without a forward that waits for it; or a trap has made the instance unusable. */
   | 'ERR_STATE'
   /** The instance has been disposed of. */
   | 'ERR_FREED'

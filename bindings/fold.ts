@@ -21,7 +21,10 @@ function normOf(norm: unknown): Norm {
     const expected = 'a BatchNorm layer, or mean, variance, scale, bias and epsilon';
     throw new NormError('ERR_TYPE', op, `norm must be ${expected}, got ${check.kindOf(norm)}`);
   }
-  if (!('runningMean' in norm && 'runningVariance' in norm && 'parameters' in norm)) return norm as Norm;
+  if (!('parameters' in norm)) return norm as Norm;
+  if (!('runningMean' in norm && 'runningVariance' in norm)) {
+    throw new NormError('ERR_TYPE', op, `norm must be a BatchNorm layer, got ${check.kindOf(norm)}`);
+  }
   const { runningMean, runningVariance, parameters, epsilon } = norm as {
     runningMean: unknown;
     runningVariance: unknown;
@@ -55,14 +58,18 @@ export interface Folded {
 export function foldBatchNorm(weightGiven: unknown, biasGiven: unknown, norm: unknown, options: unknown): Folded {
   check.optionNames(op, options, ['shape', 'axis']);
   const o = (options ?? {}) as { readonly shape?: unknown; readonly axis?: unknown };
+  if (o.shape === undefined || o.shape === null) {
+    throw new NormError('ERR_TYPE', op, 'shape is missing: { shape } is that of weight, output channels along axis 0');
+  }
   const weight = floatsOf('weight', weightGiven);
   const shape = check.shapeOf(op, Array.isArray(o.shape) ? [...o.shape] : o.shape, weight, 'weight');
   const axis = check.axisOf(op, 'axis', o.axis ?? 0, shape);
   const channels = shape[axis] as number;
-  const why = () => `the output channels, axis ${axis} of shape ${check.list(shape)}`;
+  const hint = o.axis === undefined || o.axis === null ? ', unless you pass another axis' : '';
+  const why = () => `the output channels, axis ${axis} of shape ${check.list(shape)}${hint}`;
   const given = normOf(norm);
   // In double, and rounded once.
-  const call = { op, dtype: 'float64' } as const;
+  const call = { op, dtype: 'float64', hasHalves: false } as const;
   const mean = check.vector(call, 'mean', given.mean, channels, why);
   const variance = check.vector(call, 'variance', given.variance, channels, why);
   const scale = check.optionalVector(call, 'scale', given.scale, channels, why);

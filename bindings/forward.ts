@@ -6,6 +6,7 @@ import type { Numbers, Values } from './dtype.js';
 import { NormError } from './errors.js';
 import type { Heap } from './heap.js';
 import {
+  alongAxis,
   asX,
   checkChannelCounts,
   countsOf,
@@ -101,7 +102,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     const op = 'groupNorm';
     const started = start(heap, op, x, options);
     const channels = setAxis(started);
-    const groups = check.groupsOf(op, started.o.groups, channels);
+    const groups = check.groupsOf(op, started.o.groups, channels, alongAxis(started));
     return byGroups(started, channels, groups, othersThan(started, 0), heap);
   },
 

@@ -39,7 +39,8 @@ export function arrayFromJSON<A extends Numbers>(op: string, name: string, json:
 export function fieldsOf(op: string, json: unknown, name?: string): Record<string, unknown> {
   const what = name ? `${name} of a layer's JSON` : 'the JSON of a layer';
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw new NormError('ERR_TYPE', op, `${what} must be an object, as toJSON makes it, got ${kindOf(json)}`);
+    const hint = typeof json === 'string' ? ': use JSON.parse' : '';
+    throw new NormError('ERR_TYPE', op, `${what} must be an object, as toJSON makes it, got ${kindOf(json)}${hint}`);
   }
   const fields = json as Record<string, unknown>;
   if (!name && fields.layer !== op) {

@@ -3,6 +3,7 @@
 import * as check from './check.js';
 import { type DType, type Numbers, typedArrayTag, type Values } from './dtype.js';
 import { NormError } from './errors.js';
+import { resultArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
 import { Moving } from './running-statistics.js';
 import type { Layers, Operations, Parameter } from './types.js';
@@ -55,6 +56,11 @@ function extentsOf(op: string, value: unknown): number[] {
   return list.map((extent, i) => check.positiveInteger(op, Array.isArray(value) ? `shape[${i}]` : 'shape', extent));
 }
 
+/** An array of a layer's own, if the engine has room for one. */
+function newArray(op: string, length: number, value: number): Float32Array {
+  return resultArray(op, 4 * length, () => new Float32Array(length).fill(value));
+}
+
 function newStatistics(dtype: DType, length: number): Numbers {
   return dtype === 'float64' ? new Float64Array(length) : new Float32Array(length);
 }
@@ -85,8 +91,8 @@ abstract class Base {
       (this.affine ? names : []).map((name) =>
         Object.freeze({
           name,
-          value: new Float32Array(size).fill(name === 'scale' ? 1 : 0),
-          gradient: new Float32Array(size),
+          value: newArray(op, size, name === 'scale' ? 1 : 0),
+          gradient: newArray(op, size, 0),
         }),
       ),
     );
@@ -400,8 +406,8 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       const o = objectOf('BatchNorm', options, batchOptions);
       this.momentum = check.momentumOf('BatchNorm', o.momentum);
       this.unbiased = booleanOf('BatchNorm', 'unbiased', o.unbiased, true);
-      this.#mean = new Moving(this.channels, 0);
-      this.#variance = new Moving(this.channels, 1);
+      this.#mean = new Moving('BatchNorm', this.channels, 0);
+      this.#variance = new Moving('BatchNorm', this.channels, 1);
     }
 
     static fromJSON(json: unknown): BatchNorm {
@@ -437,7 +443,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
         if (lengths) clearPadding(y, options.shape, lengths);
         return y;
       }
-      const { y, mean, variance, count } = run.batchNormTraining(x, { ...common, lengths, invStdOut });
+      const { y, mean, variance, count } = this.#train(x, { ...common, lengths, invStdOut });
       const countOf = (channel: number): number => (typeof count === 'number' ? count : count[channel]);
       const hasValues = (channel: number) => countOf(channel) > 0;
       const unbiased = (value: number, channel: number) => (value * countOf(channel)) / (countOf(channel) - 1);
@@ -445,6 +451,19 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       this.#mean.add(mean, this.momentum, hasValues);
       this.#variance.add(this.unbiased ? Float64Array.from(variance, unbiased) : variance, this.momentum, hasValues);
       return y;
+    }
+
+    #train(x: Values, options: object) {
+      try {
+        return run.batchNormTraining(x, options);
+      } catch (error) {
+        // What is out of range there is the one value per channel: the usual reason is a forgotten eval().
+        if (!(error instanceof NormError && error.code === 'ERR_RANGE')) throw error;
+        const advice = 'call eval() first for inference, or use a larger batch';
+        throw new NormError('ERR_RANGE', this.op, `one value per channel is not enough to train with: ${advice}`, {
+          cause: error,
+        });
+      }
     }
 
     protected gradients(dy: unknown, { x, options, lengths, invStd }: Kept, out: unknown): Gradients {

@@ -2,7 +2,7 @@
 
 import { type Call, newCall } from './call.js';
 import * as check from './check.js';
-import { type Numbers, statisticsOf } from './dtype.js';
+import { type Numbers, statisticsOf, typedArrayTag } from './dtype.js';
 import { NormError } from './errors.js';
 import { type Heap, type Kernel, resultArray } from './heap.js';
 
@@ -14,14 +14,20 @@ export interface Started {
   readonly call: Call;
 }
 
+/** Whether a parameter is an array of bits. */
+function hasBits({ scale, bias, mean, variance, invStd }: check.Options): boolean {
+  return [scale, bias, mean, variance, invStd].some((vector) => typedArrayTag.call(vector) === 'Uint16Array');
+}
+
 /** Checks what every operation has: x, its shape and type, and where y goes. `names` are those of its options. */
 export function start(heap: Heap, op: string, names: readonly string[], x: unknown, options: unknown): Started {
   const o = check.options(op, options, names);
-  const dtype = check.dtypeOf(op, x, o.dtype);
+  const dtype = check.dtypeOf(op, x, o.dtype, hasBits(o));
+  const hasHalves = dtype === 'float16' || o.dtype === 'float16';
   const values = check.values(op, 'x', x, dtype);
   const shape = check.shapeOf(op, o.shape, values);
   const out = op === 'moments' ? null : check.optionalValues(op, 'out', o.out, dtype, values.length, asX);
-  return { o, call: newCall(op, heap.kernels[op] as Kernel, shape, dtype, values, out) };
+  return { o, call: newCall(op, heap.kernels[op] as Kernel, shape, dtype, values, out, hasHalves) };
 }
 
 /** Scale and bias, one value for each of `count`. */
@@ -44,6 +50,12 @@ export function setAxes({ o, call }: Started): number {
   // The others may need to be brought into another order.
   if (!check.areLast(call.axes, shape.length)) call.hasScratch = true;
   return check.countOver(op, shape, call.axes);
+}
+
+/** Where the channels are said to be, for whoever meant another axis. */
+export function alongAxis({ o, call }: Started): string {
+  const axis = `along axis ${call.axes[0]} of shape ${check.list(call.shape)}`;
+  return ` ${axis}${o.axis === undefined || o.axis === null ? ' (pass axis: -1 for channels last)' : ''}`;
 }
 
 /** The channel axis; returns how many channels there are. */

@@ -1,5 +1,6 @@
 // Running averages of batches' statistics.
 
+import { resultArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
 
 /**
@@ -13,10 +14,11 @@ export class Moving {
   /** Batches that each channel had values in. */
   readonly #seen: Float64Array;
 
-  constructor(channels: number, initial: number) {
-    this.values = new Float32Array(channels).fill(initial);
-    this.#precise = new Float64Array(channels).fill(initial);
-    this.#seen = new Float64Array(channels);
+  constructor(op: string, channels: number, initial: number) {
+    const wide = () => resultArray(op, 8 * channels, () => new Float64Array(channels));
+    this.values = resultArray(op, 4 * channels, () => new Float32Array(channels).fill(initial));
+    this.#precise = wide().fill(initial);
+    this.#seen = wide();
   }
 
   /** Takes over what a caller has written into `values`. */

@@ -33,7 +33,7 @@ type Given<O> = [O][O extends unknown ? 0 : never];
 interface Common {
   /** Extents of x. Default: [x.length]. */
   shape?: Shape | undefined;
-  /** Only for Uint16Array input: what its bits are. */
+  /** Only for Uint16Array input, x or parameters beside another x: what its bits are. */
   dtype?: 'float16' | undefined;
 }
 
@@ -86,7 +86,10 @@ interface SaveOut {
 interface Residual {
   /** Added to x before the normalization, in the same pass: the transformer's skip connection. */
   residual?: Input | undefined;
-  /** Receives x + residual, rounded to x's type; that rounded sum is what is normalized. May be x or residual. */
+  /**
+   * Receives x + residual, rounded to x's type; that rounded sum is what is normalized, and the x of the gradient (whose dx
+   * is that of both summands). May be x or residual. Past the lengths it is 0.
+   */
   residualOut?: Input | undefined;
 }
 
@@ -153,12 +156,12 @@ export interface LocalResponseNormOptions extends Common, ByChannel {
 
 export interface MomentsOptions extends Common, OverAxes, Ragged {}
 
-export interface MomentsResult<X> {
+export interface MomentsResult<X, Count = number | Int32Array> {
   mean: StatisticsArray<X>;
   /** Of the population: divided by count. */
   variance: StatisticsArray<X>;
   /** Values in each group; one number for each where lengths make it vary. */
-  count: number | Int32Array;
+  count: Count;
 }
 
 /** What the forward call saved, one for each group; made again from x where it is absent. */
@@ -473,6 +476,7 @@ export interface Operations {
    * count; // 2
    * ```
    */
+  moments<X extends Input>(x: X, options?: MomentsOptions & { lengths?: undefined }): MomentsResult<X, number>;
   moments<X extends Input>(x: X, options?: MomentsOptions): MomentsResult<X>;
 
   /**
@@ -767,19 +771,24 @@ export interface Layer {
   /** Whether forward keeps what backward needs, and batch norm takes the batch's statistics. At first true. */
   training: boolean;
   train(): this;
+  /** For inference: forward keeps nothing, and batch norm goes by its running statistics. */
   eval(): this;
   /** For an optimizer: for (const { value, gradient } of layer.parameters) ... */
   readonly parameters: readonly Parameter[];
   /**
    * While training, keeps what backward needs: x by reference (so `out` may not be x: ERR_OVERLAP), on a stack, so that a
-   * recurrent network may call forward many times and backward as often, in reverse. Default shape: [x.length / size,
-   * ...the layer's].
+   * recurrent network may call forward many times and backward as often, in reverse. Every one that isn't answered stays:
+   * call eval() for inference. Default shape: [x.length / size, ...the layer's], of layers with channels
+   * [x.length / channels, channels]: pass the shape of images.
    */
   forward<X extends Input, O extends Input = X>(x: X, options?: ForwardOptions<O>): Given<O>;
   /** Adds to the gradients and returns dx. Without a forward to answer: ERR_STATE. */
   backward<X extends Input, O extends Input = X>(dy: X, options?: Result<O>): Given<O>;
   zeroGradients(): void;
-  /** For JSON.stringify. Numbers are base64 of little-endian bytes: -0, NaN and infinity survive. Gradients are not in it. */
+  /**
+   * For JSON.stringify. Numbers are base64 of little-endian bytes: -0, NaN and infinity survive. `training` is in it,
+   * gradients and forward calls that wait are not.
+   */
   toJSON(): object;
 }
 

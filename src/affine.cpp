@@ -115,7 +115,7 @@ Statistic norm_statistic(const Moments& moments, Norm norm, double epsilon) {
   const double least = epsilon / moments.unit;
   // Negated, so that NaN stays NaN.
   const double divisor = !(size <= least) ? size : least;
-  return {0, 0, size == 0 ? 0 : 1 / divisor, moments.unit};
+  return {0, 0, divisor == 0 ? 0 : 1 / divisor, moments.unit};
 }
 
 template <class T>

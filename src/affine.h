@@ -31,7 +31,7 @@ enum class Norm {
   kSquared,
 };
 
-/// 1 / max(norm, epsilon), and 0 where the norm is 0, so that zeros stay zeros.
+/// 1 / max(norm, epsilon), and 0 where both are 0, so that zeros stay zeros.
 Statistic norm_statistic(const Moments& moments, Norm norm, double epsilon);
 
 /// The absent bias. Adding -0 changes nothing, adding +0 would change -0.

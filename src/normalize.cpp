@@ -1,6 +1,7 @@
 #include "normalize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "simd.h"
@@ -231,9 +232,14 @@ SIMDNORM_ONCE Statistic finish(Kind kind, const Moments& moments, const Argument
       statistic = norm_statistic(moments, Norm::kSquared, arguments.epsilon);
       break;
   }
-  // What a forward call saved, if it is a number: the least and the largest values leave float's range.
-  const double saved = arguments.inv_std ? arguments.inv_std[place] : 0;
-  if (saved > 0 && saved <= std::numeric_limits<T>::max()) statistic.inv_std = saved * statistic.unit;
+  // What a forward call saved, if it is a number: the least and the largest values leave float's range. Where it
+  // is but rounded to float from what was just made, that is better.
+  const double saved = arguments.inv_std ? arguments.inv_std[place] * statistic.unit : 0;
+  constexpr double kRounding = 2 * std::numeric_limits<float>::epsilon();
+  if (saved > 0 && saved <= std::numeric_limits<T>::max() &&
+      !(std::fabs(saved - statistic.inv_std) <= kRounding * saved)) {
+    statistic.inv_std = saved;
+  }
   const auto write = [&](T* out, double value) {
     if (out) out[place] = static_cast<T>(value);
   };

@@ -8,7 +8,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bindingFaults, coreFaults } from './list.mjs';
+import { bindingFaults, coreFaults, gradientFaults } from './list.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const copy = mkdtempSync(join(tmpdir(), 'simdnorm-faults-'));
@@ -91,6 +91,7 @@ try {
   const isWanted = ([name]) => wanted.test(name);
   const noticed = [
     ...coreFaults.filter(isWanted).map((fault) => tryFault(fault, 'core', builds.core)),
+    ...gradientFaults.filter(isWanted).map((fault) => tryFault(fault, 'bindings', `${builds.wasm} && ${builds.dist}`)),
     ...bindingFaults.filter(isWanted).map((fault) => tryFault(fault, 'bindings', builds.dist)),
   ];
   const unnoticed = noticed.filter((is) => !is).length;
