@@ -21,7 +21,10 @@ function normOf(norm: unknown): Norm {
     const expected = 'a BatchNorm layer, or mean, variance, scale, bias and epsilon';
     throw new NormError('ERR_TYPE', op, `norm must be ${expected}, got ${check.kindOf(norm)}`);
   }
-  if (!('parameters' in norm)) return norm as Norm;
+  if (!('parameters' in norm)) {
+    check.optionNames(op, norm, ['mean', 'variance', 'scale', 'bias', 'epsilon', 'shape', 'axis', 'dtype']);
+    return norm as Norm;
+  }
   if (!('runningMean' in norm && 'runningVariance' in norm)) {
     throw new NormError('ERR_TYPE', op, `norm must be a BatchNorm layer, got ${check.kindOf(norm)}`);
   }

@@ -161,6 +161,11 @@ abstract class Base {
       const why = this.training ? 'none waits for it' : 'in eval() none is kept';
       throw new NormError('ERR_STATE', this.op, `backward answers a forward call while training, and ${why}`);
     }
+    for (const { name, gradient } of this.parameters) {
+      if (ArrayBuffer.isView(o.out) && shareMemory(o.out as Values, gradient)) {
+        throw new NormError('ERR_OVERLAP', this.op, `out shares memory with the gradient of ${name}`);
+      }
+    }
     const { dx, dScale, dBias } = this.gradients(dy, kept, o.out);
     this.#kept.pop();
     for (const { name, gradient } of this.parameters) {
