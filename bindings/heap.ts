@@ -92,7 +92,7 @@ export class Heap {
 
   #grow(op: string, bytes: number): void {
     const { allocate, release } = this.kernels;
-    if (this.#workspace) release(this.#workspace);
+    if (this.#workspace) this.run(op, release, this.#workspace);
     this.#workspace = 0;
     const before = this.#capacity;
     this.#capacity = 0;
@@ -100,7 +100,7 @@ export class Heap {
       // Some more than asked for, so that calls of slowly growing sizes don't allocate each time.
       const ample = Math.min(Math.max(bytes, aligned(1.25 * before)), addressable);
       for (const size of ample > bytes ? [ample, bytes] : [bytes]) {
-        this.#workspace = allocate(size) >>> 0;
+        this.#workspace = this.run(op, allocate, size) >>> 0;
         if (this.#workspace) {
           this.#capacity = size;
           return;
@@ -168,10 +168,10 @@ export class Heap {
     });
   }
 
-  /** Runs a kernel on the block at an address. No checked call traps; if one did, what it left can't be trusted. */
-  run(op: string, kernel: Kernel, address: number): number {
+  /** Calls the module. No checked call traps; if one did, what it left can't be trusted. */
+  run(op: string, kernel: Kernel, argument: number): number {
     try {
-      return kernel(address);
+      return kernel(argument);
     } catch (cause) {
       this.end('trapped');
       throw new NormError('ERR_STATE', op, 'the module trapped, which is a bug in simdnorm: load a new instance', {

@@ -13,6 +13,8 @@ export default defineConfig({
       'tests/browser/**/*.test.ts',
       'tests/package/**/*.test.ts',
       'tests/conformance/**/*.test.ts',
+      'tests/networks/**/*.test.ts',
+      'tests/pytorch/**/*.test.ts',
     ],
     testTimeout: 60_000,
     hookTimeout: 60_000,

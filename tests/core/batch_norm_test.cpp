@@ -1,59 +1,43 @@
 #include "batch_norm.h"
 
-#include "call.h"
-#include "reference.h"
+#include "definition.h"
 
 using reference::Batch;
 using simdnorm::Status;
 
 namespace {
 
-std::vector<double> magnitudes(const Call& call, const Batch& batch, const reference::Result& want) {
-  std::vector<double> result(call.x.size());
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const std::size_t c = i / (batch.h * batch.w) % batch.c;
-    const double scale = call.scale.empty() ? 1 : std::fabs(call.scale[c]);
-    const double bias = call.bias.empty() ? 0 : std::fabs(call.bias[c]);
-    result[i] = scale * std::max(1.0, std::fabs(want.normalized[i])) + bias;
-  }
-  return result;
-}
-
-void check_batch_norm(Call call, const Batch& batch, const std::string& data) {
+template <class T>
+void check_batch_norm(CallOf<T> call, const Batch& batch, const std::string& data) {
   const auto want = reference::batch_norm_training(call.x, batch, call.scale, call.bias, call.epsilon);
-  const auto magnitude = magnitudes(call, batch, want);
-  const Case training = {"batchNormTraining", call.shape, data};
-  const Result got = batch_norm_training(call);
+  const Case training = case_of(kBatchNormTraining, call, data);
+  const ResultOf<T> got = batch_norm_training(call);
   REQUIRE(got.status == Status::kOk);
   check_near(
-      training, "y", got.y, want.y, [&](std::size_t i) { return magnitude[i]; }, kAffinePromise);
-  const auto mean_magnitude = [&](std::size_t i) {
-    return std::fabs(want.mean[i]) / 2 + 5 * std::sqrt(want.variance[i]) + std::numeric_limits<float>::min();
-  };
-  check_near(training, "mean", got.mean, want.mean, mean_magnitude, kEpsilon);
-  check_near(training, "variance", got.variance, want.variance, 2 * kPromise);
-  check_near(training, "invStd", got.inv_std, want.inv_std, kPromise);
+      training, "y", got.y, want.y, [&](std::size_t i) { return want.magnitude[i]; }, kAffinePromiseOf<T>);
+  definition::check_statistics(training, got, want);
 
   // Given statistics are other than the batch's own, so that taking the wrong ones shows.
-  call.mean = draw(batch.c, 11, 2, 1);
-  call.variance = draw(batch.c, 12, 9, 2);
+  call.mean = draw<T>(batch.c, 11, 2, 1);
+  call.variance = draw<T>(batch.c, 12, 9, 2);
   const auto given =
       reference::batch_norm(call.x, batch, call.mean, call.variance, call.scale, call.bias, call.epsilon);
-  const auto given_magnitude = magnitudes(call, batch, given);
-  const Case inference = {"batchNorm", call.shape, data};
-  const Result result = batch_norm(call);
+  const Case inference = case_of(kBatchNorm, call, data);
+  const ResultOf<T> result = batch_norm(call);
   REQUIRE(result.status == Status::kOk);
   check_near(
-      inference, "y", result.y, given.y, [&](std::size_t i) { return given_magnitude[i]; }, kAffinePromise);
+      inference, "y", result.y, given.y, [&](std::size_t i) { return given.magnitude[i]; },
+      kAffinePromiseOf<T>);
 }
 
+template <class T>
 void check_with_all_parameters(const Shape& shape, const Batch& batch, double mean, double deviation) {
-  Call call = {.shape = shape,
-               .axes = {},
-               .x = draw(product(shape), static_cast<std::uint32_t>(batch.c), mean, deviation)};
+  CallOf<T> call = {.shape = shape,
+                    .axes = {},
+                    .x = draw<T>(product(shape), static_cast<std::uint32_t>(batch.c), mean, deviation)};
   for (int parameters = 0; parameters < 4; ++parameters) {
-    call.scale = parameters & 1 ? draw(batch.c, 7, 1, 3) : Values{};
-    call.bias = parameters & 2 ? draw(batch.c, 8, -2, 5) : Values{};
+    call.scale = parameters & 1 ? draw<T>(batch.c, 7, 1, 3) : ValuesOf<T>{};
+    call.bias = parameters & 2 ? draw<T>(batch.c, 8, -2, 5) : ValuesOf<T>{};
     check_batch_norm(call, batch,
                      "deviation " + text(deviation) + ", parameters " + std::to_string(parameters));
   }
@@ -61,23 +45,23 @@ void check_with_all_parameters(const Shape& shape, const Batch& batch, double me
 
 }  // namespace
 
-TEST_CASE("batch norm is its definition: channels last") {
+TEMPLATE_TEST_CASE("batch norm is its definition: channels last", "", float, double) {
   for (const std::size_t channels : {1, 2, 3, 4, 5, 6, 7, 8, 9, 63, 64, 65, 255, 256, 257, 258, 513}) {
     for (const std::size_t n : {2, 3, 8, 17, 129, 300}) {
       if (n * channels > 20000) continue;
-      check_with_all_parameters({n, channels}, {n, channels, 1, 1}, 3, 0.1);
-      check_with_all_parameters({n, channels}, {n, channels, 1, 1}, -3, 30);
+      check_with_all_parameters<TestType>({n, channels}, {n, channels, 1, 1}, 3, 0.1);
+      check_with_all_parameters<TestType>({n, channels}, {n, channels, 1, 1}, -3, 30);
     }
   }
 }
 
-TEST_CASE("batch norm is its definition: channels first, short and long runs") {
+TEMPLATE_TEST_CASE("batch norm is its definition: channels first, short and long runs", "", float, double) {
   for (const std::size_t channels : {1, 2, 3, 9, 64, 257}) {
     for (const std::size_t n : {1, 2, 7, 40}) {
       for (const std::size_t h : {1, 2, 5, 13}) {
         for (const std::size_t w : {1, 2, 3, 8, 41}) {
           if (n * h * w < 2 || n * channels * h * w > 8000) continue;
-          check_with_all_parameters({n, channels, h, w}, {n, channels, h, w}, 3, 30);
+          check_with_all_parameters<TestType>({n, channels, h, w}, {n, channels, h, w}, 3, 30);
         }
       }
     }
@@ -87,12 +71,12 @@ TEST_CASE("batch norm is its definition: channels first, short and long runs") {
 TEST_CASE("the channel axis can be any") {
   const Values x = draw(120, 1, 2, 3);
   const auto check = [&](std::size_t axis, const Batch& batch) {
-    check_batch_norm({.shape = {2, 3, 4, 5},
-                      .axes = {axis},
-                      .x = x,
-                      .scale = draw(batch.c, 2, 1, 1),
-                      .bias = draw(batch.c, 3)},
-                     batch, "axis " + std::to_string(axis));
+    check_batch_norm<float>({.shape = {2, 3, 4, 5},
+                             .axes = {axis},
+                             .x = x,
+                             .scale = draw(batch.c, 2, 1, 1),
+                             .bias = draw(batch.c, 3)},
+                            batch, "axis " + std::to_string(axis));
   };
   check(0, {1, 2, 12, 5});
   check(1, {2, 3, 4, 5});
@@ -103,7 +87,7 @@ TEST_CASE("the channel axis can be any") {
 TEST_CASE("one value per channel gives bias") {
   const Result got =
       batch_norm_training({.shape = {1, 3}, .axes = {}, .x = {1, -2000, 3e30f}, .bias = {0.1f, 0.2f, 0.3f}});
-  check_bits({"batchNormTraining", {1, 3}, "one value"}, "y", got.y, {0.1f, 0.2f, 0.3f});
+  check_bits({"batchNormTraining", {1, 3}, "one value"}, "y", got.y, Values{0.1f, 0.2f, 0.3f});
 }
 
 TEST_CASE("no values: nothing is written") {
@@ -119,10 +103,10 @@ TEST_CASE("the running variance example's batch variances, times n / (n - 1)") {
   const Result got =
       batch_norm_training({.shape = {3, 4}, .axes = {}, .x = {2, 15, 2, 1, 2, 17, 2, 1, -4, -2, -2, -1}});
   const Case what = {"batchNormTraining", {3, 4}, "running variance"};
-  check_near(what, "variance", got.variance, {8, 218.0 / 3, 32.0 / 9, 8.0 / 9}, kPromise);
+  check_near(what, "variance", got.variance, {8, Real{218} / 3, Real{32} / 9, Real{8} / 9}, kPromise);
   Values unbiased;
   for (float variance : got.variance) unbiased.push_back(variance * 1.5f);
-  check_near(what, "unbiased variance", unbiased, {12, 109, 16.0 / 3, 4.0 / 3}, kPromise);
+  check_near(what, "unbiased variance", unbiased, {12, 109, Real{16} / 3, Real{4} / 3}, kPromise);
 }
 
 TEST_CASE("epsilon, scale, bias, mean and variance are used") {
@@ -170,7 +154,7 @@ TEST_CASE("inference is the affine function of algorithm 2") {
                                  .bias = bias,
                                  .mean = average_mean,
                                  .variance = unbiased});
-  std::vector<double> want, magnitude;
+  Reals want, magnitude;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t c = i % channels;
     const double factor = scale[c] / std::sqrt(unbiased[c] + 1e-5);
@@ -189,6 +173,6 @@ TEST_CASE("statistics that were given are as good as the batch's own where a flo
   const Result given =
       batch_norm({.shape = {100, 3}, .axes = {}, .x = x, .mean = own.mean, .variance = own.variance});
   check_near(
-      {"batchNorm", {100, 3}, "own statistics"}, "y", given.y, {own.y.begin(), own.y.end()},
+      {"batchNorm", {100, 3}, "own statistics"}, "y", given.y, reference::exact(own.y),
       [&](std::size_t i) { return std::max(1.0f, std::fabs(own.y[i])); }, 2 * kPromise);
 }

@@ -8,7 +8,7 @@ namespace {
 std::vector<std::size_t> lengths() {
   std::vector<std::size_t> result;
   for (std::size_t length = 0; length <= 67; ++length) result.push_back(length);
-  // Around blocks (512) and steps (32) of a row, and tiles (256) of columns.
+  // Around blocks (512) and steps (32) of a row, and tiles (256 of doubles, 512 of floats) of columns.
   for (std::size_t edge : {128, 255, 256, 257, 258, 511, 512, 513, 543, 544, 545, 1023, 1024, 1025, 1056}) {
     result.push_back(edge);
   }
@@ -17,90 +17,130 @@ std::vector<std::size_t> lengths() {
 
 struct Layout {
   const char* name;
-  Operation operation;
+  const Operation* operation;
   Shape shape, axes;
   std::size_t parameters;
+  std::size_t groups = 1;
+  double p = 2;
+  /// With parameters, axes in turns are read in another order than without.
+  bool order_depends_on_parameters = false;
 };
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 std::vector<Layout> layouts(std::size_t length) {
-  const auto training = simdnorm::batch_norm_training;
-  const auto inference = simdnorm::batch_norm;
   return {
-      {"layerNorm", simdnorm::layer_norm, {3, length}, {1}, length},
-      {"batchNormTraining, channels last", training, {9, length}, {1}, length},
-      {"batchNormTraining, short runs of many channels", training, {3, length, 3}, {1}, length},
-      {"batchNormTraining, runs", training, {3, 2, length}, {1}, 2},
-      {"batchNormTraining, one channel", training, {3, 1, length}, {1}, 1},
-      {"batchNormTraining, one item", training, {1, 3, length}, {1}, 3},
-      {"batchNorm, channels last", inference, {5, length}, {1}, length},
-      {"batchNorm, runs", inference, {3, 2, length}, {1}, 2},
-      {"batchNorm, one channel", inference, {3, 1, length}, {1}, 1},
+      {"rows", &kLayerNorm, {3, length}, {1}, length},
+      {"a middle axis", &kLayerNorm, {2, 5, length}, {1}, 5},
+      {"a long middle axis", &kLayerNorm, {2, length, 3}, {1}, length},
+      {"axes in turns", &kLayerNorm, {2, 3, 2, length}, {3, 1}, 3 * length, 1, 2, true},
+      {"rows", &kRmsNorm, {3, length}, {1}, length},
+      {"columns", &kRmsNorm, {7, length}, {0}, 7},
+      {"axes in turns", &kRmsNorm, {2, length, 2}, {2, 0}, 4, 1, 2, true},
+      {"channels last", &kBatchNormTraining, {9, length}, {1}, length},
+      {"short runs of many channels", &kBatchNormTraining, {3, length, 3}, {1}, length},
+      {"runs", &kBatchNormTraining, {3, 2, length}, {1}, 2},
+      {"one channel", &kBatchNormTraining, {3, 1, length}, {1}, 1},
+      {"one item", &kBatchNormTraining, {1, 3, length}, {1}, 3},
+      {"channels last", &kBatchNorm, {5, length}, {1}, length},
+      {"runs", &kBatchNorm, {3, 2, length}, {1}, 2},
+      {"one channel", &kBatchNorm, {3, 1, length}, {1}, 1},
+      {"channels first", &kInstanceNorm, {2, 3, length}, {1}, 3},
+      {"channels last", &kInstanceNorm, {2, 5, length}, {2}, length},
+      {"short runs", &kInstanceNorm, {2, 4, length, 2}, {2}, length},
+      {"channels first", &kGroupNorm, {2, 4, length}, {1}, 4, 2},
+      {"many channels first", &kGroupNorm, {2, 2 * length, 3}, {1}, 2 * length, 2},
+      {"channels last", &kGroupNorm, {2, 5, 2 * length}, {2}, 2 * length, 2},
+      {"one group, channels last", &kGroupNorm, {2, 5, length}, {2}, length},
+      {"rows, 1", &kLpNormalize, {3, length}, {1}, 0, 1, 1},
+      {"rows, 2", &kLpNormalize, {3, length}, {1}, 0, 1, 2},
+      {"rows, infinity", &kLpNormalize, {3, length}, {1}, 0, 1, kInfinity},
+      {"columns, 1", &kLpNormalize, {3, length}, {0}, 0, 1, 1},
+      {"columns, 2", &kLpNormalize, {3, length}, {0}, 0, 1, 2},
+      {"columns, infinity", &kLpNormalize, {length, 3}, {0}, 0, 1, kInfinity},
+      {"channels last", &kLocalResponseNorm, {3, length}, {1}, 0},
+      {"channels first", &kLocalResponseNorm, {2, 3, length}, {1}, 0},
+      {"middle axis", &kMoments, {2, length, 3}, {1}, 0},
+      {"axes in turns", &kMoments, {2, length, 2}, {0, 2}, 0},
   };
 }
 
-Call call_of(const Layout& layout) {
+template <class T>
+CallOf<T> call_of(const Layout& layout) {
   return {.shape = layout.shape,
           .axes = layout.axes,
-          .x = draw(product(layout.shape), 1, 3, 0.1),
-          .scale = draw(layout.parameters, 2, 1, 2),
-          .bias = draw(layout.parameters, 3, 0, 2),
-          .mean = draw(layout.parameters, 4, 3, 0.1),
-          .variance = draw(layout.parameters, 5, 4, 0.5)};
+          .x = draw<T>(product(layout.shape), 1, 3, 0.1),
+          .scale = draw<T>(layout.parameters, 2, 1, 2),
+          .bias = draw<T>(layout.parameters, 3, 0, 2),
+          .mean = draw<T>(layout.parameters, 4, 3, 0.1),
+          .variance = draw<T>(layout.parameters, 5, 4, 0.5),
+          .groups = layout.groups,
+          .p = layout.p,
+          .size = 4,
+          .alpha = 0.5};
+}
+
+template <class T>
+void check_same(const Case& what, const ResultOf<T>& got, const ResultOf<T>& want) {
+  check_bits(what, "y", got.y, want.y);
+  check_bits(what, "mean", got.mean, want.mean);
+  check_bits(what, "variance", got.variance, want.variance);
+  check_bits(what, "invStd", got.inv_std, want.inv_std);
+}
+
+template <class T>
+Case what_of(const Layout& layout, const CallOf<T>& call, const std::string& data) {
+  return case_of(*layout.operation, call, std::string(layout.name) + ", " + data);
 }
 
 }  // namespace
 
-TEST_CASE("offsets of 0 to 3 floats change no bit") {
+TEMPLATE_TEST_CASE("offsets of 0 to 3 values change no bit", "", float, double) {
   for (const std::size_t length : lengths()) {
     for (const Layout& layout : layouts(length)) {
-      Call call = call_of(layout);
-      const Values aligned = run(layout.operation, call).y;
+      auto call = call_of<TestType>(layout);
+      const auto aligned = run(*layout.operation, call).y;
       for (std::size_t offsets = 0; offsets < 16; ++offsets) {
-        if (length > 67 && offsets % 5 != 1) continue;
+        if (length > 67 ? offsets % 5 != 1 : (length + offsets) % 3 != 1) continue;
         call.x_offset = offsets % 4;
         call.y_offset = offsets / 4;
         call.scale_offset = (call.x_offset + 2 * call.y_offset + 1) % 4;
         call.bias_offset = (3 * call.x_offset + call.y_offset + 2) % 4;
-        check_bits({layout.name, layout.shape, "offsets " + std::to_string(offsets)}, "y",
-                   run(layout.operation, call).y, aligned);
+        check_bits(what_of(layout, call, "offsets " + std::to_string(offsets)), "y",
+                   run(*layout.operation, call).y, aligned);
       }
     }
   }
 }
 
-TEST_CASE("in place is equal to out of place to the bit") {
+TEMPLATE_TEST_CASE("in place is equal to out of place to the bit", "", float, double) {
   for (const std::size_t length : lengths()) {
     for (const Layout& layout : layouts(length)) {
-      Call call = call_of(layout);
       for (int parameters = 0; parameters < 4; ++parameters) {
+        // Without parameters there are fewer ways to read memory, and nothing to leave out.
+        if (layout.parameters == 0 && parameters > 0) break;
+        auto call = call_of<TestType>(layout);
         if (!(parameters & 1)) call.scale.clear();
         if (!(parameters & 2)) call.bias.clear();
-        call.in_place = false;
-        const Result out_of_place = run(layout.operation, call);
+        const auto out_of_place = run(*layout.operation, call);
         call.in_place = true;
-        const Result in_place = run(layout.operation, call);
-        const Case what = {layout.name, layout.shape, "in place"};
-        check_bits(what, "y", in_place.y, out_of_place.y);
-        check_bits(what, "mean", in_place.mean, out_of_place.mean);
-        check_bits(what, "variance", in_place.variance, out_of_place.variance);
-        check_bits(what, "invStd", in_place.inv_std, out_of_place.inv_std);
-        call = call_of(layout);
+        check_same(what_of(layout, call, "in place"), run(*layout.operation, call), out_of_place);
       }
     }
   }
 }
 
-TEST_CASE("statistics that nobody wants change nothing") {
+TEMPLATE_TEST_CASE("statistics that nobody wants change nothing", "", float, double) {
   for (const std::size_t length : {1, 5, 16, 64, 257}) {
     for (const Layout& layout : layouts(length)) {
-      Call call = call_of(layout);
-      const Result all = run(layout.operation, call);
+      auto call = call_of<TestType>(layout);
+      const auto all = run(*layout.operation, call);
       for (int wanted = 0; wanted < 8; ++wanted) {
         call.mean_out = wanted & 1;
         call.variance_out = wanted & 2;
         call.inv_std_out = wanted & 4;
-        const Result some = run(layout.operation, call);
-        const Case what = {layout.name, layout.shape, "outputs " + std::to_string(wanted)};
+        const auto some = run(*layout.operation, call);
+        const Case what = what_of(layout, call, "outputs " + std::to_string(wanted));
         check_bits(what, "y", some.y, all.y);
         if (call.mean_out) check_bits(what, "mean", some.mean, all.mean);
         if (call.variance_out) check_bits(what, "variance", some.variance, all.variance);
@@ -110,17 +150,18 @@ TEST_CASE("statistics that nobody wants change nothing") {
   }
 }
 
-TEST_CASE("a bias of -0 and a scale of 1 are an absent bias and scale") {
+TEMPLATE_TEST_CASE("a bias of -0 and a scale of 1 are an absent bias and scale", "", float, double) {
+  using T = TestType;
   for (const std::size_t length : {1, 5, 16, 64, 257}) {
     for (const Layout& layout : layouts(length)) {
-      Call call = call_of(layout);
-      call.scale.assign(layout.parameters, 1.0f);
-      call.bias.assign(layout.parameters, -0.0f);
-      const Values neutral = run(layout.operation, call).y;
+      if (layout.order_depends_on_parameters) continue;
+      auto call = call_of<T>(layout);
+      call.scale.assign(layout.parameters, 1);
+      call.bias.assign(layout.parameters, T{-0.0});
+      const auto neutral = run(*layout.operation, call).y;
       call.scale.clear();
       call.bias.clear();
-      check_bits({layout.name, layout.shape, "neutral parameters"}, "y", run(layout.operation, call).y,
-                 neutral);
+      check_bits(what_of(layout, call, "neutral parameters"), "y", run(*layout.operation, call).y, neutral);
     }
   }
 }

@@ -7,7 +7,12 @@
 #include <string>
 #include <vector>
 
-using Values = std::vector<float>;
+template <class T>
+using ValuesOf = std::vector<T>;
+using Values = ValuesOf<float>;
+/// What is expected: more precise than doubles.
+using Real = long double;
+using Reals = std::vector<Real>;
 using Shape = std::vector<std::size_t>;
 
 inline std::size_t product(const Shape& shape) {
@@ -75,12 +80,13 @@ inline constexpr Distribution kDistributions[] = {
                     std::size_t count) { return i == count * 2 / 3 ? 3e4 : bell(random, i, count); }},
 };
 
-inline Values draw(std::size_t count, std::uint32_t seed, double mean = 0, double deviation = 1,
-                   const Distribution& distribution = kDistributions[0]) {
+template <class T = float>
+ValuesOf<T> draw(std::size_t count, std::uint32_t seed, double mean = 0, double deviation = 1,
+                 const Distribution& distribution = kDistributions[0]) {
   Random random(seed);
-  Values values(count);
+  ValuesOf<T> values(count);
   for (std::size_t i = 0; i < count; ++i) {
-    values[i] = static_cast<float>(mean + deviation * distribution.value(random, i, count));
+    values[i] = static_cast<T>(mean + deviation * distribution.value(random, i, count));
   }
   return values;
 }

@@ -9,9 +9,9 @@ using namespace simdnorm;
 namespace {
 
 /// To the digits that the comment prints.
-void check_printed(const float* got, const std::vector<double>& printed) {
+void check_printed(const float* got, const std::vector<double>& printed, double digits = 0.00005) {
   for (std::size_t i = 0; i < printed.size(); ++i) {
-    if (!(std::fabs(got[i] - printed[i]) <= 0.00005))
+    if (!(std::fabs(got[i] - printed[i]) <= digits))
       FAIL("[" << i << "]: " << got[i] << ", not " << printed[i]);
   }
 }
@@ -25,6 +25,31 @@ TEST_CASE("layer_norm.h") {
   REQUIRE(layer_norm({.shape = shape, .axes = axes, .x = x, .y = y}) == Status::kOk);
   check_printed(y, {-1.0690, -0.2673, 1.3363, 0, 0, 0});
   CHECK(y[3] == 0);
+}
+
+TEST_CASE("rms_norm.h") {
+  const std::size_t shape[] = {1, 2}, axes[] = {1};
+  const float x[] = {1, 7};
+  float y[2];
+  REQUIRE(rms_norm({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0}) == Status::kOk);
+  check_printed(y, {0.2, 1.4});
+}
+
+TEST_CASE("group_norm.h, groups") {
+  const std::size_t shape[] = {1, 4}, axes[] = {1};
+  const float x[] = {1, 3, 10, 30};
+  float y[4];
+  REQUIRE(group_norm({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0, .groups = 2}) ==
+          Status::kOk);
+  check_printed(y, {-1, 1, -1, 1});
+}
+
+TEST_CASE("group_norm.h, instances") {
+  const std::size_t shape[] = {1, 2, 2}, axes[] = {1};
+  const float x[] = {1, 3, 10, 30};
+  float y[4];
+  REQUIRE(instance_norm({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 0}) == Status::kOk);
+  check_printed(y, {-1, 1, -1, 1});
 }
 
 TEST_CASE("batch_norm.h, inference") {
@@ -54,16 +79,43 @@ TEST_CASE("batch_norm.h, training") {
   check_printed(variance, {1, 100});
 }
 
+TEST_CASE("lp_normalize.h") {
+  const std::size_t shape[] = {1, 2}, axes[] = {1};
+  const float x[] = {3, -4};
+  float y[2];
+  REQUIRE(lp_normalize({.shape = shape, .axes = axes, .x = x, .y = y, .epsilon = 1e-12}) == Status::kOk);
+  check_printed(y, {0.6, -0.8});
+}
+
+TEST_CASE("local_response_norm.h") {
+  const std::size_t shape[] = {1, 3}, axes[] = {1};
+  const float x[] = {1, 2, 3};
+  float y[3];
+  alignas(64) char scratch[64];
+  Arguments<> arguments = {
+      .shape = shape, .axes = axes, .x = x, .y = y, .size = 3, .alpha = 3, .beta = 1, .k = 0};
+  REQUIRE(local_response_norm_scratch(arguments) <= sizeof scratch);
+  arguments.scratch = scratch;
+  REQUIRE(local_response_norm(arguments) == Status::kOk);
+  check_printed(y, {0.2, 0.142857, 0.230769}, 0.0000005);
+}
+
 TEST_CASE("operations.h: every name runs its function") {
-  const auto run_of = [](const std::string& name) {
+  const auto is = [](const std::string& name, auto run_floats, auto run_doubles) {
     for (const Operation& operation : kOperations) {
-      if (operation.name == name) return operation.run;
+      if (operation.name == name) {
+        return operation.on_floats.run == run_floats && operation.on_doubles.run == run_doubles;
+      }
     }
-    FAIL("no operation " << name);
-    return kOperations[0].run;
+    return false;
   };
-  CHECK(run_of("layerNorm") == layer_norm);
-  CHECK(run_of("batchNorm") == batch_norm);
-  CHECK(run_of("batchNormTraining") == batch_norm_training);
-  CHECK(run_of("moments") == moments);
+  CHECK(is("layerNorm", layer_norm<float>, layer_norm<double>));
+  CHECK(is("rmsNorm", rms_norm<float>, rms_norm<double>));
+  CHECK(is("instanceNorm", instance_norm<float>, instance_norm<double>));
+  CHECK(is("groupNorm", group_norm<float>, group_norm<double>));
+  CHECK(is("batchNorm", batch_norm<float>, batch_norm<double>));
+  CHECK(is("batchNormTraining", batch_norm_training<float>, batch_norm_training<double>));
+  CHECK(is("lpNormalize", lp_normalize<float>, lp_normalize<double>));
+  CHECK(is("localResponseNorm", local_response_norm<float>, local_response_norm<double>));
+  CHECK(is("moments", moments<float>, moments<double>));
 }

@@ -2,25 +2,31 @@ import { createContext, runInContext } from 'node:vm';
 import { load, NormError, type Simdnorm } from 'simdnorm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
+  type AnyOp,
+  allOps,
   arrays,
+  backwardOps,
   call,
   dtypes,
   type Floats,
   fingerprint,
+  isBackward,
   isOverAxes,
   normalizations,
   numbersOf,
-  type Op,
   type Options,
   ofType,
-  ops,
+  overAxes,
   type Results,
   ragged,
   required,
   results,
   shapes,
+  slopeOf,
   valid,
+  vectorLength,
   vectors,
+  withBackward,
   written,
 } from './calls.ts';
 import { detach, draw, drawVariance, resizableBuffer } from './data.ts';
@@ -33,33 +39,58 @@ beforeAll(async () => {
   sn = await load();
 });
 
-/** y, or what moments has in its place. */
-function firstOf(got: Results): Float64Array {
-  return numbersOf((got.y ?? got.mean) as Floats);
+/** y, or dx of a gradient: what goes to `out`. */
+function resultOf(got: Results): Floats {
+  return (got.y ?? got.dx) as Floats;
 }
 
+/** That, or what moments has in its place. */
+function firstOf(got: Results): Float64Array {
+  return numbersOf(resultOf(got) ?? got.mean);
+}
+
+/** Everything that a call returns is, to the bit, what another one does. */
+function expectSame(op: AnyOp, got: Results, expected: Results, data?: string): void {
+  expect(Object.keys(got)).toEqual(Object.keys(expected));
+  for (const [name, values] of Object.entries(expected)) {
+    const gotten = got[name as keyof Results];
+    if (!ArrayBuffer.isView(values) || !ArrayBuffer.isView(gotten)) expect(gotten).toEqual(values);
+    else {
+      const what = { op, shape: shapes[op], output: name, ...(data ? { data } : {}) };
+      expectBits(what, numbersOf(gotten as Floats), numbersOf(values as Floats));
+    }
+  }
+}
+
+/** Every parameter of an operation, from the same values. */
+function parametersFrom<V extends { slice(begin: number, end: number): unknown }>(op: AnyOp, values: V): Options {
+  return Object.fromEntries(vectors[op].map((name) => [name, values.slice(0, vectorLength(op, name))]));
+}
+
+const parameterized = allOps.filter((op) => vectors[op].length > 0);
+
 /** A plain call of an operation. */
-function plain(op: Op): Options {
+function plain(op: AnyOp): Options {
   return { ...required[op], shape: shapes[op] };
 }
 
 describe('what looks wrong and is right', () => {
   test('unknown options that are undefined or null, and options that are null', () => {
-    for (const op of ops) {
+    for (const op of allOps) {
       const a = arrays();
       const nothing = { stranger: undefined, interpolation: null, eps: undefined, gamma: null, momentum: undefined };
-      call(sn, op, a.x, { ...valid[op](a), ...nothing });
+      call(sn, op, a.x, { ...valid[op](a), ...nothing }, a.dy);
     }
     const a = arrays();
     expect(sn.layerNorm(a.x, null as never)).toHaveLength(12);
-    for (const op of ['layerNorm', 'rmsNorm', 'lpNormalize', 'moments'] as const) {
+    for (const op of withBackward(overAxes)) {
       for (const options of [null, undefined, {}]) {
-        expectBits({ op, shape: [12] }, firstOf(results(sn, op, a.x, options)), firstOf(results(sn, op, a.x)));
+        expectSame(op, results(sn, op, a.x, options), results(sn, op, a.x));
       }
     }
   });
 
-  test.each(ops)('options of %s that are null or undefined are absent', (op) => {
+  test.each(allOps)('options of %s that are null or undefined are absent', (op) => {
     const { x } = arrays();
     const expected = results(sn, op, x, plain(op));
     for (const name of Object.keys(valid[op](arrays()))) {
@@ -73,7 +104,7 @@ describe('what looks wrong and is right', () => {
 
   test('options without a prototype, frozen, of a class, with symbols', () => {
     const { x } = arrays();
-    for (const op of ops) {
+    for (const op of allOps) {
       class Given {
         constructor() {
           Object.assign(this, plain(op));
@@ -94,27 +125,29 @@ describe('what looks wrong and is right', () => {
     const context = createContext({});
     const foreign = (values: ArrayLike<number>, kind = 'Float32Array') =>
       runInContext(`${kind}.from([${Array.from(values, String)}])`, context);
-    for (const op of ops) {
+    for (const op of allOps) {
       const a = arrays();
       const options = valid[op](a);
       const foreigners: Options = { shape: foreign(shapes[op], 'Array') };
       for (const name of vectors[op]) {
-        foreigners[name] = foreign(a[name], name === 'bias' ? 'Array' : name === 'mean' ? 'Float64Array' : undefined);
+        const kind = name === 'bias' || name === 'invStd' ? 'Array' : name === 'mean' ? 'Float64Array' : undefined;
+        foreigners[name] = foreign(options[name] as Float32Array, kind);
       }
       if ('residual' in options) foreigners.residual = foreign(a.residual);
       if ('lengths' in options) foreigners.lengths = foreign(a.lengths, 'Int32Array');
       for (const [name, length] of Object.entries(written[op])) foreigners[name] = foreign(new Float32Array(length));
-      const expected = results(sn, op, a.x, options);
-      const got = results(sn, op, foreign(a.x), { ...options, ...foreigners });
+      const expected = results(sn, op, a.x, options, a.dy);
+      const got = results(sn, op, foreign(a.x), { ...options, ...foreigners }, foreign(a.dy));
       expectBits({ op, shape: shapes[op] }, firstOf(got), firstOf(expected));
       expect(got.count).toEqual(expected.count);
       for (const name of Object.keys(written[op])) {
         expect(foreigners[name]).not.toBeInstanceOf(Float32Array);
         expect([...(foreigners[name] as Float32Array)]).toEqual([...(options[name] as Float32Array)]);
       }
-      expect(() => call(sn, op, foreign(a.x, 'Int32Array'), options)).toThrow('a Int32Array');
-      const wide = results(sn, op, Float64Array.from(a.x), plain(op));
-      expect(firstOf(results(sn, op, foreign(a.x, 'Float64Array'), plain(op)))).toEqual(firstOf(wide));
+      expect(() => call(sn, op, foreign(a.x, 'Int32Array'), options, a.dy)).toThrow('an Int32Array');
+      const wide = results(sn, op, Float64Array.from(a.x), plain(op), Float64Array.from(a.dy));
+      const foreignDy = foreign(a.dy, 'Float64Array');
+      expectSame(op, results(sn, op, foreign(a.x, 'Float64Array'), plain(op), foreignDy), wide);
     }
     const options = runInContext('({ shape: [3, 4], axes: [1] })', context);
     const { x } = arrays();
@@ -125,20 +158,27 @@ describe('what looks wrong and is right', () => {
     class Column extends Float32Array {}
     class Wide extends Float64Array {}
     const { x } = arrays();
-    for (const op of normalizations) {
+    for (const op of withBackward(normalizations)) {
       const out = new Column(12);
-      expect(results(sn, op, Column.from(x), { ...plain(op), out }).y).toBe(out);
-      expect([...out]).toEqual([...firstOf(results(sn, op, x, plain(op)))]);
-      const y = results(sn, op, Column.from(x), plain(op)).y;
-      expect(y).toEqual(results(sn, op, x, plain(op)).y);
-      expect(y?.constructor).toBe(Float32Array);
-      expect(results(sn, op, Wide.from(x), plain(op)).y?.constructor).toBe(Float64Array);
+      const dy = Column.from(slopeOf(x));
+      const expected = results(sn, op, x, plain(op));
+      expect(resultOf(results(sn, op, Column.from(x), { ...plain(op), out }, dy))).toBe(out);
+      expect([...out]).toEqual([...firstOf(expected)]);
+      const got = results(sn, op, Column.from(x), plain(op), dy);
+      expect(got).toEqual(expected);
+      expect(resultOf(got).constructor).toBe(Float32Array);
+      const wide = results(sn, op, Wide.from(x), plain(op), Wide.from(dy));
+      expect(resultOf(wide).constructor).toBe(Float64Array);
+      expect([wide.dScale ?? wide.y, wide.dBias ?? wide.dx ?? wide.y].map((each) => each?.constructor)).toEqual([
+        op === 'lpNormalizeBackward' ? undefined : Float64Array,
+        Float64Array,
+      ]);
     }
   });
 
   test('16 extents, and -0 as a number', () => {
     const { x } = arrays();
-    for (const op of ops) {
+    for (const op of allOps) {
       const [first, ...rest] = shapes[op];
       const ones = Array.from({ length: 16 - shapes[op].length }, () => 1);
       // Between the first axis and the others, so that a channel axis counted from the end stays what it was.
@@ -167,14 +207,15 @@ describe('what looks wrong and is right', () => {
     ).toBe(true);
   });
 
-  test.each(ops)('%s can be taken off the instance', (op) => {
+  test.each(allOps)('%s can be taken off the instance', (op) => {
     const a = arrays();
-    const { [op]: method } = sn as unknown as Record<Op, (x: unknown, options: Options) => unknown>;
-    const expected = call(sn, op, a.x, plain(op));
-    expect(method(a.x, plain(op))).toEqual(expected);
+    const method: (...given: never[]) => unknown = sn[op];
+    const expected = call(sn, op, a.x, plain(op), a.dy);
+    const given: unknown[] = isBackward(op) ? [a.dy, a.x, plain(op)] : [a.x, plain(op)];
+    expect(method(...(given as never[]))).toEqual(expected);
   });
 
-  test.each(ragged)('lengths of %s are an Int32Array or numbers, which are left alone', (op) => {
+  test.each(withBackward(ragged))('lengths of %s are an Int32Array or numbers, which are left alone', (op) => {
     const { x } = arrays();
     const given = { shape: [2, 3, 2], ...(isOverAxes(op) ? { axes: [2] } : { axis: 2 }) };
     const [numbers, integers] = [[2, 3], Int32Array.of(2, 3)];
@@ -188,33 +229,32 @@ describe('what looks wrong and is right', () => {
     expect(results(sn, op, x, { ...given, lengths: [3, 2] })).not.toEqual(expected);
   });
 
-  test.each(ops.filter((op) => vectors[op].length > 0))('a parameter of %s is of any dtype, and of its own', (op) => {
+  test.each(parameterized)('a parameter of %s is of any dtype, and of its own', (op) => {
     for (const dtype of dtypes) {
       const { x, options } = ofType(dtype, draw(12, 1));
       // What a float16 holds, so that all are equal.
       const floats = drawVariance(4, 2).map((value) => Math.round(value * 8) / 8 + 0.5);
       const given = { ...plain(op), ...options };
-      const all = (values: unknown) => Object.fromEntries(vectors[op].map((name) => [name, values]));
-      const expected = firstOf(results(sn, op, x, { ...given, ...all(floats) }));
-      const kinds: unknown[] = [Float64Array.from(floats), Array.from(floats), Object.freeze(Array.from(floats))];
-      if (dtype === 'float16') kinds.push(narrow(floats));
-      for (const kind of kinds) {
-        const got = firstOf(results(sn, op, x, { ...given, ...all(kind) }));
-        expectBits({ op, shape: shapes[op], data: dtype }, got, expected);
-      }
+      const expected = results(sn, op, x, { ...given, ...parametersFrom(op, floats) });
+      const kinds: Options[] = [Float64Array.from(floats), Array.from(floats)].map((kind) => parametersFrom(op, kind));
+      kinds.push(
+        Object.fromEntries(Object.entries(kinds[1] as Options).map(([name, kind]) => [name, Object.freeze(kind)])),
+      );
+      if (dtype === 'float16') kinds.push(parametersFrom(op, narrow(floats)));
+      for (const kind of kinds) expectSame(op, results(sn, op, x, { ...given, ...kind }), expected, dtype);
     }
   });
 
   test('doubles are rounded to float32 for float32, and are used as they are for float64', () => {
     const thirds = [1 / 3, 2 / 3, 5 / 3, 7 / 3];
     const rounded = Float32Array.from(thirds);
-    for (const op of ops.filter((each) => vectors[each].length > 0)) {
-      const all = (values: unknown) => Object.fromEntries(vectors[op].map((name) => [name, values]));
+    for (const op of parameterized) {
       const { x } = arrays();
-      const of32 = (values: unknown) => [...firstOf(results(sn, op, x, { ...plain(op), ...all(values) }))];
-      const of64 = (values: unknown) => [
-        ...firstOf(results(sn, op, Float64Array.from(x), { ...plain(op), ...all(values) })),
+      const run = (of: Floats, values: number[] | Float32Array | Float64Array) => [
+        ...firstOf(results(sn, op, of, { ...plain(op), ...parametersFrom(op, values) })),
       ];
+      const of32 = (values: number[] | Float32Array | Float64Array) => run(x, values);
+      const of64 = (values: number[] | Float32Array | Float64Array) => run(Float64Array.from(x), values);
       expect(of32(thirds)).toEqual(of32(rounded));
       expect(of32(Float64Array.from(thirds))).toEqual(of32(rounded));
       expect(of64(thirds)).not.toEqual(of64(rounded));
@@ -222,26 +262,36 @@ describe('what looks wrong and is right', () => {
     }
   });
 
-  test.each(ops)('%s takes arrays on resizable and shared buffers', (op) => {
+  test.each(allOps)('%s takes arrays on resizable and shared buffers', (op) => {
     for (const dtype of dtypes) {
       const { x, options } = ofType(dtype, draw(12, 1));
       const Kind = x.constructor as { new (buffer: ArrayBufferLike): Floats };
-      const expected = firstOf(results(sn, op, x, { ...plain(op), ...options }));
+      const given = { ...plain(op), ...options };
+      const expected = results(sn, op, x, given);
       const buffers = () => [
         resizableBuffer(x.byteLength, 2 * x.byteLength),
         new SharedArrayBuffer(x.byteLength),
         new ArrayBuffer(x.byteLength),
       ];
-      for (const buffer of buffers()) {
+      const placeIn = (buffer: ArrayBufferLike, values: Floats) => {
         const placed = new Kind(buffer);
-        placed.set(x);
-        const got = results(sn, op, placed, { ...plain(op), ...options });
-        expectBits({ op, shape: shapes[op], data: dtype }, firstOf(got), expected);
-        if (op === 'moments') continue;
-        expect(got.y?.buffer).toBeInstanceOf(ArrayBuffer);
-        expect(results(sn, op, placed, { ...plain(op), ...options, out: placed }).y).toBe(placed);
-        expectBits({ op, shape: shapes[op], data: dtype }, numbersOf(placed), expected);
-      }
+        placed.set(values);
+        return placed;
+      };
+      buffers().forEach((buffer, i) => {
+        const placed = placeIn(buffer, x);
+        const dy = placeIn(buffers()[i] as ArrayBufferLike, slopeOf(x));
+        const got = results(sn, op, placed, given, dy);
+        expectSame(op, got, expected, dtype);
+        if (op === 'moments') return;
+        expect(resultOf(got).buffer).toBeInstanceOf(ArrayBuffer);
+        for (const out of isBackward(op) ? [dy, placed] : [placed]) {
+          placed.set(x);
+          dy.set(slopeOf(x));
+          expect(resultOf(results(sn, op, placed, { ...given, out }, dy))).toBe(out);
+          expectBits({ op, shape: shapes[op], data: dtype }, numbersOf(out), firstOf(expected));
+        }
+      });
     }
   });
 
@@ -250,7 +300,7 @@ describe('what looks wrong and is right', () => {
     const x = new Float32Array(buffer);
     buffer.resize(48);
     x.set(draw(12, 1));
-    for (const op of ops) {
+    for (const op of allOps) {
       const expected = firstOf(results(sn, op, draw(12, 1), plain(op)));
       expectBits({ op, shape: shapes[op] }, firstOf(results(sn, op, x, plain(op))), expected);
     }
@@ -283,25 +333,59 @@ describe('what looks wrong and is right', () => {
   });
 
   test('what is only read may overlap: x, residual and parameters', () => {
-    for (const op of normalizations) {
+    for (const op of withBackward(normalizations)) {
       const memory = draw(16, 1).map(Math.abs);
       const x = memory.subarray(0, 12);
       const given: Options = { ...plain(op) };
-      for (const [i, name] of vectors[op].entries()) given[name] = memory.subarray(2 + i, 6 + i);
+      for (const [i, name] of vectors[op].entries())
+        given[name] = memory.subarray(2 + i, 2 + i + vectorLength(op, name));
       const copies = Object.fromEntries(vectors[op].map((name) => [name, (given[name] as Float32Array).slice()]));
       const hasResidual = op === 'layerNorm' || op === 'rmsNorm';
       if (hasResidual) Object.assign(given, { residual: memory.subarray(4, 16) });
       if (hasResidual) Object.assign(copies, { residual: memory.slice(4, 16) });
-      const expected = firstOf(results(sn, op, x.slice(), { ...given, ...copies }));
-      expectBits({ op, shape: shapes[op] }, firstOf(results(sn, op, x, given)), expected);
+      const dy = memory.subarray(4, 16);
+      const expected = results(sn, op, x.slice(), { ...given, ...copies }, dy.slice());
+      expectSame(op, results(sn, op, x, given, dy), expected);
+    }
+    // x may be its own gradient's dy, and be written over then.
+    for (const op of backwardOps) {
+      const { x } = arrays();
+      const expected = results(sn, op, x, plain(op), x.slice());
+      expectSame(op, results(sn, op, x, plain(op), x), expected);
+      expect(resultOf(results(sn, op, x, { ...plain(op), out: x }, x))).toBe(x);
+      expectBits({ op, shape: shapes[op] }, x, firstOf(expected));
+    }
+  });
+
+  test.each(backwardOps)('%s writes what it returns into dScaleOut and dBiasOut, of any buffer', (op) => {
+    for (const dtype of dtypes) {
+      const { x, options } = ofType(dtype, draw(12, 1));
+      const expected = results(sn, op, x, { ...plain(op), ...options });
+      const { out: _, ...sizes } = written[op];
+      for (const make of [
+        (bytes: number) => new ArrayBuffer(bytes),
+        (bytes: number) => new SharedArrayBuffer(bytes),
+        (bytes: number) => resizableBuffer(bytes, 2 * bytes),
+      ]) {
+        const receivers = Object.fromEntries(
+          Object.entries(sizes).map(([name, length]) => {
+            if (dtype === 'float64') return [name, new Float64Array(make(8 * length)).fill(7)];
+            return [name, new Float32Array(make(4 * length)).fill(7)];
+          }),
+        );
+        const got = results(sn, op, x, { ...plain(op), ...options, ...receivers });
+        expectSame(op, got, expected, dtype);
+        expect(got.dScale).toBe(receivers.dScaleOut);
+        expect(got.dBias).toBe(receivers.dBiasOut);
+      }
     }
   });
 });
 
 describe('options that do things when they are read', () => {
-  const names = [...new Set(ops.flatMap((op) => Object.keys(valid[op](arrays()))))];
+  const names = [...new Set(allOps.flatMap((op) => Object.keys(valid[op](arrays()))))];
 
-  test.each(ops)("%s lets the user's own error through", (op) => {
+  test.each(allOps)("%s lets the user's own error through", (op) => {
     const before = fingerprint(sn);
     for (const name of [...names, 'dtype', 'momentum']) {
       const a = arrays();
@@ -314,7 +398,7 @@ describe('options that do things when they are read', () => {
       });
       let failure: unknown;
       try {
-        call(sn, op, a.x, options);
+        call(sn, op, a.x, options, a.dy);
       } catch (error) {
         failure = error;
       }
@@ -328,7 +412,7 @@ describe('options that do things when they are read', () => {
 
   test("elements let the user's own error through", () => {
     const before = fingerprint(sn);
-    for (const op of ops) {
+    for (const op of allOps) {
       for (const name of ['shape', 'axes', 'lengths', ...vectors[op]]) {
         if (!(name in valid[op](arrays()))) continue;
         const a = arrays();
@@ -338,7 +422,7 @@ describe('options that do things when they are read', () => {
             throw mine;
           },
         });
-        expect(() => call(sn, op, a.x, { ...valid[op](a), [name]: elements })).toThrow(mine);
+        expect(() => call(sn, op, a.x, { ...valid[op](a), [name]: elements }, a.dy)).toThrow(mine);
         expect(a.isUntouched()).toBe(true);
       }
     }
@@ -346,7 +430,7 @@ describe('options that do things when they are read', () => {
   });
 
   test('each option is read once', () => {
-    for (const op of ops) {
+    for (const op of allOps) {
       for (const dtype of ['float32', 'float16'] as const) {
         const a = arrays();
         const { x, options: type } = ofType(dtype, a.x);
@@ -366,7 +450,7 @@ describe('options that do things when they are read', () => {
     }
   });
 
-  test.each(ops.flatMap((op) => ['detaches', 'shrinks'].map((change) => [op, change] as const)))(
+  test.each(allOps.flatMap((op) => ['detaches', 'shrinks'].map((change) => [op, change] as const)))(
     'a getter of %s that %s x harms nothing but its own call',
     async (op, change) => {
       const instance = await load({});
@@ -400,7 +484,27 @@ describe('options that do things when they are read', () => {
     },
   );
 
-  test.each(ops)('an element that detaches x of %s when it is read is read before x is checked', (op) => {
+  test.each(backwardOps)('a getter of %s that detaches dy harms nothing but its own call', (op) => {
+    const before = fingerprint(sn, [op]);
+    for (const name of Object.keys(valid[op](arrays()))) {
+      const a = arrays();
+      const options = valid[op](a);
+      const value = options[name];
+      Object.defineProperty(options, name, {
+        enumerable: true,
+        get() {
+          if (a.dy.length > 0) detach(a.dy);
+          return value;
+        },
+      });
+      const failure = expect.objectContaining({ code: 'ERR_TYPE', op, message: expect.stringContaining('dy') });
+      expect(() => call(sn, op, a.x, options, a.dy)).toThrow(failure);
+      expect(a.isUntouched()).toBe(true);
+      expect(fingerprint(sn, [op])).toBe(before);
+    }
+  });
+
+  test.each(allOps)('an element that detaches x of %s when it is read is read before x is checked', (op) => {
     for (const name of ['shape', 'axes', 'lengths', ...vectors[op]]) {
       const a = arrays();
       const given = valid[op](a);
@@ -414,11 +518,11 @@ describe('options that do things when they are read', () => {
         },
       });
       const failure = expect.objectContaining({ code: 'ERR_TYPE' });
-      expect(() => call(sn, op, a.x, { ...given, [name]: elements })).toThrow(failure);
+      expect(() => call(sn, op, a.x, { ...given, [name]: elements }, a.dy)).toThrow(failure);
     }
   });
 
-  test.each(ops)('what a getter of %s detaches is noticed, whatever it is', (op) => {
+  test.each(allOps)('what a getter of %s detaches is noticed, whatever it is', (op) => {
     const given = valid[op](arrays());
     for (const name of Object.keys(given).filter((each) => ArrayBuffer.isView(given[each]))) {
       const a = arrays();
@@ -436,7 +540,7 @@ describe('options that do things when they are read', () => {
           },
         });
         const failure = expect.objectContaining({ code: 'ERR_TYPE', op });
-        expect(() => call(sn, op, a.x, trap)).toThrow(failure);
+        expect(() => call(sn, op, a.x, trap, a.dy)).toThrow(failure);
         expect(a.isUntouched()).toBe(true);
       }
     }
@@ -445,11 +549,13 @@ describe('options that do things when they are read', () => {
 
 describe('arrays of classes that lie', () => {
   test('a length that is not the true one is refused', () => {
-    for (const op of ops) {
+    for (const op of allOps) {
       for (const length of [2, 1e9, -1, '12']) {
         const x = new Float32Array(12);
         Object.defineProperty(x, 'length', { value: length });
-        expect(() => call(sn, op, x, plain(op))).toThrowError(expect.objectContaining({ code: 'ERR_TYPE' }));
+        const failure = expect.objectContaining({ code: 'ERR_TYPE' });
+        expect(() => call(sn, op, x, plain(op))).toThrowError(failure);
+        if (isBackward(op)) expect(() => call(sn, op, new Float32Array(12), plain(op), x)).toThrowError(failure);
       }
       for (const name of [...vectors[op], ...Object.keys(written[op]), 'lengths', 'residual']) {
         const a = arrays();
@@ -458,10 +564,11 @@ describe('arrays of classes that lie', () => {
         // True where it counts and false where it is asked for, and the other way round.
         const values = options[name] as Float32Array;
         Object.defineProperty(values, 'length', { value: 1e6 });
-        expect(() => call(sn, op, a.x, options)).toThrowError(NormError);
+        expect(() => call(sn, op, a.x, options, a.dy)).toThrowError(NormError);
         const longer = values instanceof Int32Array ? new Int32Array(100) : new Float32Array(100);
         Object.defineProperty(longer, 'length', { value: (valid[op](arrays())[name] as Float32Array).length });
-        expect(() => call(sn, op, a.x, { ...valid[op](arrays()), [name]: longer })).toThrowError(NormError);
+        const all = { ...valid[op](arrays()), [name]: longer };
+        expect(() => call(sn, op, a.x, all, a.dy)).toThrowError(NormError);
       }
     }
   });
@@ -486,10 +593,11 @@ describe('arrays of classes that lie', () => {
       }
     }
     const { x } = arrays();
-    for (const op of normalizations) {
+    for (const op of withBackward(normalizations)) {
       const expected = firstOf(results(sn, op, x, plain(op)));
       const out = new Refusing(12);
-      results(sn, op, new Refusing(x.slice().buffer), { ...plain(op), out });
+      const dy = new Refusing((slopeOf(x) as Float32Array<ArrayBuffer>).buffer);
+      results(sn, op, new Refusing(x.slice().buffer), { ...plain(op), out }, dy);
       expectBits({ op, shape: shapes[op] }, new Float32Array(out.buffer), expected);
     }
     expect(called).toEqual([]);
@@ -502,13 +610,10 @@ describe('arrays of classes that lie', () => {
       }
     }
     const { x } = arrays();
-    for (const op of ops) {
+    for (const op of allOps) {
       const column = new Column(x.slice().buffer);
-      expectBits(
-        { op, shape: shapes[op] },
-        firstOf(results(sn, op, column, plain(op))),
-        firstOf(results(sn, op, x, plain(op))),
-      );
+      const dy = new Column((slopeOf(x) as Float32Array<ArrayBuffer>).buffer);
+      expectSame(op, results(sn, op, column, plain(op), dy), results(sn, op, x, plain(op)));
     }
   });
 });

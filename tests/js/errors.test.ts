@@ -2,26 +2,33 @@ import { inspect } from 'node:util';
 import { type ErrorCode, load, NormError, type Simdnorm } from 'simdnorm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
+  type AnyOp,
   type Arrays,
+  allOps,
   arrays,
+  backwardOps,
   byChannel,
   call,
+  dtypes,
   fingerprint,
+  isBackward,
+  isOverAxes,
   normalizations,
-  type Op,
   type Options,
   ofType,
-  ops,
   overAxes,
   ragged,
   required,
   shapes,
+  slopeOf,
   valid,
+  vectorLength,
   vectors,
+  withBackward,
   withEpsilon,
   written,
 } from './calls.ts';
-import { detach, resizableBuffer } from './data.ts';
+import { canary, detach, draw, resizableBuffer } from './data.ts';
 
 let sn: Simdnorm;
 
@@ -31,20 +38,21 @@ beforeAll(async () => {
 
 interface Bad {
   readonly title: string;
-  readonly op: Op;
+  readonly op: AnyOp;
   readonly code: ErrorCode;
   /** Parts of the message: what was given, what was expected. */
   readonly says: readonly (string | RegExp)[];
   /** What differs from the valid options; or the call itself. */
   readonly options?: (a: Arrays) => Options;
   readonly x?: (a: Arrays) => unknown;
+  readonly dy?: (a: Arrays) => unknown;
   readonly instead?: (a: Arrays) => unknown;
 }
 type Says = Bad['says'];
 
 const bad: Bad[] = [];
 
-function add(op: Op, code: ErrorCode, title: string, options: (a: Arrays) => Options, ...says: Says): void {
+function add(op: AnyOp, code: ErrorCode, title: string, options: (a: Arrays) => Options, ...says: Says): void {
   bad.push({ title, op, code, options, says });
 }
 
@@ -62,12 +70,11 @@ function without(options: Options, ...names: string[]): Options {
   return { ...options, ...Object.fromEntries(names.map((name) => [name, undefined])) };
 }
 
-const isReduced = (op: Op) => overAxes.some((each) => each === op);
-const hasLengths = (op: Op) => ragged.some((each) => each === op);
+const hasLengths = (op: AnyOp) => withBackward(ragged).includes(op);
 
-// What x is.
-for (const op of ops) {
-  const wrong: [string, (a: Arrays) => unknown, ...Says][] = [
+/** What is no array of floats. */
+function notFloats(): [string, (a: Arrays) => unknown, ...Says][] {
+  return [
     ['an Array', (a) => [...a.x], 'an Array', 'Float32Array.from'],
     [
       'an Array of arrays',
@@ -79,8 +86,8 @@ for (const op of ops) {
       /nested|flat/i,
     ],
     ['an Array of Float32Arrays', (a) => [a.x.subarray(0, 4), a.x.subarray(4, 8)], 'an Array'],
-    ['an Int32Array', (a) => Int32Array.from(a.x), 'a Int32Array'],
-    ['an Int16Array', (a) => Int16Array.from(a.x), 'a Int16Array'],
+    ['an Int32Array', (a) => Int32Array.from(a.x), 'an Int32Array'],
+    ['an Int16Array', (a) => Int16Array.from(a.x), 'an Int16Array'],
     ['a Uint8Array', (a) => new Uint8Array(a.x.buffer), 'a Uint8Array'],
     ['a BigInt64Array', () => new BigInt64Array(12), 'a BigInt64Array'],
     ['a Uint16Array without dtype', () => new Uint16Array(12), 'Uint16Array', 'dtype', 'float16'],
@@ -99,7 +106,11 @@ for (const op of ops) {
       () => ({ dtype: 'float32', shape: [3, 4], length: 12, data: new Float32Array(12), freed: false }),
     ],
   ];
-  for (const [title, x, ...says] of wrong) {
+}
+
+// What x is.
+for (const op of allOps) {
+  for (const [title, x, ...says] of notFloats()) {
     bad.push({ title: `x ${title}`, op, code: 'ERR_TYPE', x, says: ['x', 'Float32Array', ...says] });
   }
   for (const kind of [Float32Array, Float64Array, Uint16Array]) {
@@ -114,8 +125,51 @@ for (const op of ops) {
   bad.push({ title: 'nothing at all', op, code: 'ERR_TYPE', instead: () => call(sn, op, undefined), says: ['x'] });
 }
 
+// What dy is: an array as x is.
+for (const op of backwardOps) {
+  for (const [title, dy] of notFloats()) {
+    const says = [/\bdy\b/, 'Float32Array', 'as x is'];
+    const instead = (a: Arrays) =>
+      (sn[op] as (dy: unknown, x: unknown, options: Options) => unknown)(dy(a), a.x, valid[op](a));
+    bad.push({ title: `dy ${title}`, op, code: 'ERR_TYPE', instead, says });
+  }
+  for (const length of [0, 4, 11, 13, 24]) {
+    const dy = () => new Float32Array(length);
+    bad.push({ title: `dy of ${length}`, op, code: 'ERR_SHAPE', dy, says: [/\bdy\b/, number(length), number(12)] });
+  }
+  for (const dtype of dtypes) {
+    const { x, options } = ofType(dtype, new Float32Array(12));
+    const given = { ...required[op], shape: shapes[op], ...options };
+    const own = x.constructor as Float32ArrayConstructor;
+    for (const kind of [Float32Array, Float64Array, Uint16Array]) {
+      if (kind !== own) {
+        const instead = () => call(sn, op, x, given, new kind(12));
+        const says = [/\bdy\b/, own.name, kind.name];
+        bad.push({ title: `dy a ${kind.name} of ${dtype}`, op, code: 'ERR_TYPE', instead, says });
+      }
+    }
+    const detached = () => {
+      const dy = slopeOf(x);
+      detach(dy);
+      return call(sn, op, x, given, dy);
+    };
+    const says = [/\bdy\b/, 'detached'];
+    bad.push({ title: `dy detached, of ${dtype}`, op, code: 'ERR_TYPE', instead: detached, says });
+  }
+  const shrunk = () => {
+    const buffer = resizableBuffer(48, 48);
+    const dy = new Float32Array(buffer, 0, 12);
+    buffer.resize(44);
+    return dy;
+  };
+  const says = [/\bdy\b/, number(0), number(12)];
+  bad.push({ title: "dy out of its buffer's bounds", op, code: 'ERR_SHAPE', dy: shrunk, says });
+  const alone = (a: Arrays) => (sn[op] as (dy: unknown) => unknown)(a.dy);
+  bad.push({ title: 'dy alone', op, code: 'ERR_TYPE', instead: alone, says: [/\bx\b/, 'undefined'] });
+}
+
 // dtype says what 16 bits are, and nothing else.
-for (const op of ops) {
+for (const op of allOps) {
   for (const dtype of ['float16', 'float32', 'float64']) {
     const of32 = (a: Arrays) => call(sn, op, a.x, { ...valid[op](a), dtype });
     const of64 = (a: Arrays) => call(sn, op, Float64Array.from(a.x), { ...required[op], shape: shapes[op], dtype });
@@ -143,7 +197,7 @@ for (const op of ops) {
 }
 
 // What options are.
-for (const op of ops) {
+for (const op of allOps) {
   const wrong: [string, unknown, string][] = [
     ['a number', 5, '5'],
     ['an array', [3, 4], 'an Array'],
@@ -159,18 +213,18 @@ for (const op of ops) {
   }
   add(op, 'ERR_TYPE', "option 'shap'", () => ({ shap: [3, 4] }), "'shap'", "did you mean 'shape'?");
   add(op, 'ERR_TYPE', "option 'Shape'", () => ({ Shape: [3, 4] }), "'Shape'", "did you mean 'shape'?");
-  const own = isReduced(op) ? 'axes' : 'axis';
+  const own = isOverAxes(op) ? 'axes' : 'axis';
   add(op, 'ERR_TYPE', 'a stranger', () => ({ interpolation: 1 }), "'interpolation'", 'shape', own);
   add(op, 'ERR_TYPE', 'a falsy stranger', () => ({ interpolation: 0 }), "'interpolation'");
   add(op, 'ERR_TYPE', 'an inherited stranger', () => Object.create({ interpolation: 1 }), "'interpolation'");
 }
 
 /** An option that another operation or library has: what is offered in its place, if something is. */
-function addUnknown(op: Op, name: string, value: unknown, offered?: string): void {
+function addUnknown(op: AnyOp, name: string, value: unknown, offered?: string): void {
   const says = offered ? [`'${name}'`, `'${offered}'`] : [`'${name}'`];
   add(op, 'ERR_TYPE', `option '${name}'`, () => ({ [name]: value }), ...says);
 }
-for (const op of ops) {
+for (const op of allOps) {
   const has = (name: string) => name in valid[op](arrays());
   for (const [name, offered] of [
     ['epsilom', 'epsilon'],
@@ -191,6 +245,8 @@ for (const op of ops) {
     ['length', 'lengths'],
     ['residuals', 'residual'],
     ['output', 'out'],
+    ['invstd', 'invStd'],
+    ['dScaleout', 'dScaleOut'],
   ] as const) {
     if (has(offered)) addUnknown(op, name, 1, offered);
   }
@@ -212,17 +268,22 @@ for (const op of ops) {
     ['meanOut', new Float32Array(4)],
     ['varianceOut', new Float32Array(4)],
     ['invStdOut', new Float32Array(4)],
+    ['invStd', [1, 1, 1, 1]],
+    ['dScaleOut', new Float32Array(4)],
+    ['dBiasOut', new Float32Array(4)],
+    ['dy', new Float32Array(12)],
+    ['dxOut', new Float32Array(12)],
     ['momentum', 0.1],
     ['unbiased', false],
   ];
   for (const [name, value] of others) if (!has(name)) addUnknown(op, name, value);
   if (!hasLengths(op)) addUnknown(op, 'lengths', [4, 4, 4]);
-  if (isReduced(op)) addUnknown(op, 'axis', 1, 'axes');
+  if (isOverAxes(op)) addUnknown(op, 'axis', 1, 'axes');
   else addUnknown(op, 'axes', 1, 'axis');
 }
 
 // shape
-for (const op of ops) {
+for (const op of allOps) {
   const wrong: [ErrorCode, unknown, ...string[]][] = [
     ['ERR_SHAPE', [3, 5], '[3, 5]', '15', '12'],
     ['ERR_SHAPE', [12, 0], '[12, 0]', '0', '12'],
@@ -242,7 +303,7 @@ for (const op of ops) {
     ['ERR_TYPE', [3n, 4n], 'shape[0]', 'bigint'],
     ['ERR_TYPE', 12, 'shape', '12'],
     ['ERR_TYPE', '3,4', 'shape', '"3,4"'],
-    ['ERR_TYPE', Int32Array.of(3, 4), 'shape', 'a Int32Array'],
+    ['ERR_TYPE', Int32Array.of(3, 4), 'shape', 'an Int32Array'],
     ['ERR_TYPE', { 0: 3, 1: 4, length: 2 }, 'shape', 'Object'],
     ['ERR_TYPE', false, 'shape', 'false'],
   ];
@@ -274,7 +335,7 @@ for (const op of ops) {
 }
 
 // Nothing to normalize over, or too little.
-const empty = (op: Op, code: ErrorCode, options: Options, ...says: string[]) =>
+const empty = (op: AnyOp, code: ErrorCode, options: Options, ...says: string[]) =>
   bad.push({
     title: `nothing in [${options.shape}]`,
     op,
@@ -282,43 +343,48 @@ const empty = (op: Op, code: ErrorCode, options: Options, ...says: string[]) =>
     instead: () => call(sn, op, new Float32Array(0), { ...required[op], ...options }),
     says,
   });
-for (const op of overAxes) {
+for (const op of withBackward(overAxes)) {
   empty(op, 'ERR_SHAPE', { shape: [3, 0] }, '[3, 0]');
   empty(op, 'ERR_SHAPE', {}, '[0]');
   empty(op, 'ERR_SHAPE', { shape: [3, 0, 4], axes: [1, 2] }, '[3, 0, 4]');
   empty(op, 'ERR_SHAPE', { shape: [0, 3, 4], axes: [2, 0] }, '[0, 3, 4]');
   empty(op, 'ERR_SHAPE', { shape: [0, 3], axes: 0 }, '[0, 3]');
 }
-empty('instanceNorm', 'ERR_SHAPE', { shape: [2, 3, 0] }, '[2, 3, 0]');
-empty('instanceNorm', 'ERR_SHAPE', { shape: [2, 0, 3], axis: 2 }, '[2, 0, 3]');
-empty('groupNorm', 'ERR_SHAPE', { shape: [2, 4, 0] }, '[2, 4, 0]');
-empty('batchNormTraining', 'ERR_SHAPE', { shape: [0, 3] }, '[0, 3]');
-empty('batchNormTraining', 'ERR_SHAPE', { shape: [2, 3, 0] }, '[2, 3, 0]');
-for (const [shape, axis] of [
-  [[1, 12], 1],
-  [[12, 1], 0],
-  [[1, 12, 1], 1],
-  [[12], 0],
-] as const) {
-  const instead = (a: Arrays) => sn.batchNormTraining(a.x, { shape, axis, out: a.out });
-  const title = `one value per channel, [${shape}] by axis ${axis}`;
-  bad.push({ title, op: 'batchNormTraining', code: 'ERR_RANGE', instead, says: [list(shape), 'one value'] });
+for (const op of withBackward(['instanceNorm'])) {
+  empty(op, 'ERR_SHAPE', { shape: [2, 3, 0] }, '[2, 3, 0]');
+  empty(op, 'ERR_SHAPE', { shape: [2, 0, 3], axis: 2 }, '[2, 0, 3]');
 }
-for (const lengths of [
-  [1, 0],
-  [0, 1],
-]) {
-  const instead = (a: Arrays) => sn.batchNormTraining(a.x, { shape: [2, 2, 3], axis: 2, lengths, out: a.out });
-  const title = `one valid value per channel, lengths [${lengths}]`;
-  bad.push({ title, op: 'batchNormTraining', code: 'ERR_RANGE', instead, says: ['one value'] });
+for (const op of withBackward(['groupNorm'])) empty(op, 'ERR_SHAPE', { shape: [2, 4, 0] }, '[2, 4, 0]');
+for (const op of withBackward(['batchNormTraining'])) {
+  empty(op, 'ERR_SHAPE', { shape: [0, 3] }, '[0, 3]');
+  empty(op, 'ERR_SHAPE', { shape: [2, 3, 0] }, '[2, 3, 0]');
+  for (const [shape, axis] of [
+    [[1, 12], 1],
+    [[12, 1], 0],
+    [[1, 12, 1], 1],
+    [[12], 0],
+  ] as const) {
+    const instead = (a: Arrays) => call(sn, op, a.x, { shape, axis, out: a.out }, a.dy);
+    const title = `one value per channel, [${shape}] by axis ${axis}`;
+    bad.push({ title, op, code: 'ERR_RANGE', instead, says: [list(shape), 'one value'] });
+  }
+  for (const lengths of [
+    [1, 0],
+    [0, 1],
+  ]) {
+    const options = { shape: [2, 2, 3], axis: 2, lengths };
+    const instead = (a: Arrays) => call(sn, op, a.x, { ...options, out: a.out }, a.dy);
+    const title = `one valid value per channel, lengths [${lengths}]`;
+    bad.push({ title, op, code: 'ERR_RANGE', instead, says: ['one value'] });
+  }
 }
-for (const op of ops) {
+for (const op of allOps) {
   const instead = (a: Arrays) => call(sn, op, a.x.subarray(0, 1), { ...required[op], shape: [] });
   bad.push({ title: 'rank 0', op, code: 'ERR_AXIS', instead, says: ['[]', 'no axes'] });
 }
 
 // epsilon
-for (const op of withEpsilon) {
+for (const op of withBackward(withEpsilon)) {
   for (const epsilon of [-1, -1e-30, NaN, Infinity, -Infinity]) {
     add(op, 'ERR_RANGE', `epsilon ${epsilon}`, () => ({ epsilon }), 'epsilon', String(epsilon));
   }
@@ -331,10 +397,14 @@ for (const op of withEpsilon) {
 for (const groups of [0, -1, -2, 1.5, NaN, Infinity, 3, 5, 8, 2 ** 32]) {
   const says =
     Number.isInteger(groups) && groups > 0 ? ['groups', number(groups), number(4)] : ['groups', String(groups)];
-  add('groupNorm', 'ERR_RANGE', `groups ${groups}`, () => ({ groups }), ...says);
+  for (const op of withBackward(['groupNorm'])) {
+    add(op, 'ERR_RANGE', `groups ${groups}`, () => ({ groups }), ...says);
+  }
 }
 for (const groups of [undefined, null, '2', [2], {}, true, 2n]) {
-  add('groupNorm', 'ERR_TYPE', `groups ${inspect(groups)}`, () => ({ groups }), 'groups');
+  for (const op of withBackward(['groupNorm'])) {
+    add(op, 'ERR_TYPE', `groups ${inspect(groups)}`, () => ({ groups }), 'groups');
+  }
 }
 for (const size of [0, -1, 1.5, NaN, Infinity]) {
   add('localResponseNorm', 'ERR_RANGE', `size ${size}`, () => ({ size }), 'size', String(size));
@@ -350,15 +420,17 @@ for (const name of ['alpha', 'beta', 'k']) {
     add('localResponseNorm', 'ERR_TYPE', `${name} ${inspect(value)}`, () => ({ [name]: value }), name, 'number');
   }
 }
-for (const p of [0, 3, 0.5, 1.5, -1, -2, NaN, -Infinity]) {
-  add('lpNormalize', 'ERR_RANGE', `p ${p}`, () => ({ p }), /\bp\b/, String(p), number(1), number(2), 'Infinity');
-}
-for (const p of ['2', [2], {}, true, 2n, 'Infinity']) {
-  add('lpNormalize', 'ERR_TYPE', `p ${inspect(p)}`, () => ({ p }), /\bp\b/);
+for (const op of withBackward(['lpNormalize'])) {
+  for (const p of [0, 3, 0.5, 1.5, -1, -2, NaN, -Infinity]) {
+    add(op, 'ERR_RANGE', `p ${p}`, () => ({ p }), /\bp\b/, String(p), number(1), number(2), 'Infinity');
+  }
+  for (const p of ['2', [2], {}, true, 2n, 'Infinity']) {
+    add(op, 'ERR_TYPE', `p ${inspect(p)}`, () => ({ p }), /\bp\b/);
+  }
 }
 
 // axis and axes
-for (const op of byChannel) {
+for (const op of withBackward(byChannel)) {
   const shape = shapes[op];
   const rank = shape.length;
   for (const axis of [rank, -rank - 1, 1.5, NaN, Infinity, 2 ** 32]) {
@@ -371,7 +443,7 @@ for (const op of byChannel) {
   bad.push({ title: 'no shape', op, code: 'ERR_AXIS', instead, says: ['axis 1', '[12]'] });
 }
 // Axis 0 is that of the items.
-for (const op of ['instanceNorm', 'groupNorm'] as const) {
+for (const op of withBackward(['instanceNorm', 'groupNorm'])) {
   for (const [shape, axis] of [
     [[4, 3, 1], 0],
     [[4, 3, 1], -3],
@@ -383,7 +455,7 @@ for (const op of ['instanceNorm', 'groupNorm'] as const) {
     bad.push({ title, op, code: 'ERR_AXIS', instead, says: [/axis (-3|0)/] });
   }
 }
-for (const op of overAxes) {
+for (const op of withBackward(overAxes)) {
   for (const axes of [2, -3, 1.5, NaN]) {
     add(op, 'ERR_AXIS', `axes ${axes}`, () => ({ axes }), `axes ${axes}`, '[3, 4]', '-2 to 1');
     add(op, 'ERR_AXIS', `axes [0, ${axes}]`, () => ({ axes: [0, axes] }), `axes[1] ${axes}`, '[3, 4]', '-2 to 1');
@@ -402,34 +474,42 @@ for (const op of overAxes) {
 }
 
 // Parameters and statistics that are given.
-for (const op of ops) {
+for (const op of allOps) {
   for (const name of vectors[op]) {
-    for (const length of [0, 1, 3, 5, 12]) {
+    const expected = vectorLength(op, name);
+    const isSaved = isBackward(op) && (name === 'mean' || name === 'invStd') && op !== 'batchNormBackward';
+    for (const length of [0, 1, 2, 3, 4, 5, 12].filter((each) => each !== expected)) {
       for (const [kind, values] of [
         ['Float32Array', new Float32Array(length)],
         ['Float64Array', new Float64Array(length)],
         ['number[]', Array.from({ length }, () => 1)],
       ] as const) {
         const title = `${name} a ${kind} of ${length}`;
-        const says = [name, `${length} values`, 'expected 4', list(shapes[op])];
+        const says = [name, `${length} values`, `expected ${expected}`];
+        // Of what was saved there is one for each group, which is no extent of the shape.
+        if (!isSaved) says.push(list(shapes[op]));
         add(op, 'ERR_SHAPE', title, () => ({ [name]: values }), ...says);
       }
     }
+    const last = expected - 1;
+    const numbers = (place: number, value: unknown) =>
+      Array.from({ length: expected }, (_, i) => (i === place ? value : 1));
+    const hole = numbers(last, 1);
+    delete hole[last];
     const wrong: [unknown, ...string[]][] = [
       ['1234', '"1234"'],
       [1, '1'],
       [true, 'true'],
-      [Int32Array.of(1, 2, 3, 4), 'a Int32Array'],
-      [new Uint16Array(4), 'Uint16Array'],
+      [new Int32Array(expected), 'an Int32Array'],
+      [new Uint16Array(expected), 'Uint16Array'],
       [new DataView(new ArrayBuffer(16)), 'DataView'],
-      [{ 0: 1, length: 4 }, 'Object'],
+      [{ 0: 1, length: expected }, 'Object'],
       [new Set([1, 2, 3, 4]), 'Set'],
-      [[1, '2', 3, 4], `${name}[1]`, '"2"'],
-      [[1, 2, null, 4], `${name}[2]`, 'null'],
-      // biome-ignore lint/suspicious/noSparseArray: holes are what is tested.
-      [[1, 2, , 4], `${name}[2]`, 'undefined'],
-      [[1, 2, 3, 4n], `${name}[3]`, 'bigint'],
-      [[[1], [2], [3], [4]], `${name}[0]`, 'an Array'],
+      [numbers(1, '2'), `${name}[1]`, '"2"'],
+      [numbers(last, null), `${name}[${last}]`, 'null'],
+      [hole, `${name}[${last}]`, 'undefined'],
+      [numbers(last, 4n), `${name}[${last}]`, 'bigint'],
+      [numbers(0, [1]), `${name}[0]`, 'an Array'],
     ];
     for (const [value, ...says] of wrong) {
       const title = `${name} of a wrong type: ${Object.prototype.toString.call(value)} ${says.at(-1)}`;
@@ -437,7 +517,7 @@ for (const op of ops) {
     }
     for (const kind of [Float32Array, Float64Array]) {
       const options = () => {
-        const values = new kind(4);
+        const values = new kind(expected);
         detach(values);
         return { [name]: values };
       };
@@ -445,9 +525,11 @@ for (const op of ops) {
     }
   }
 }
-for (const name of ['mean', 'variance']) {
-  for (const value of [undefined, null]) {
-    add('batchNorm', 'ERR_TYPE', `${name} ${value}`, () => ({ [name]: value }), name, String(value));
+for (const op of withBackward(['batchNorm'])) {
+  for (const name of ['mean', 'variance']) {
+    for (const value of [undefined, null]) {
+      add(op, 'ERR_TYPE', `${name} ${value}`, () => ({ [name]: value }), name, String(value));
+    }
   }
 }
 // Over several axes, scale and bias have the extents of all of them.
@@ -466,6 +548,14 @@ for (const name of ['scale', 'bias'] as const) {
     'expected 12',
   );
 }
+for (const name of ['scale', 'dScaleOut', 'dBiasOut'] as const) {
+  const options = (a: Arrays) => ({
+    ...without(valid.layerNormBackward(a), 'scale', 'mean', 'invStd', 'dScaleOut', 'dBiasOut'),
+    axes: [1, 0],
+    [name]: a[name],
+  });
+  add('layerNormBackward', 'ERR_SHAPE', `${name} of one of two axes`, options, name, '4 values', 'expected 12');
+}
 add(
   'rmsNorm',
   'ERR_SHAPE',
@@ -474,18 +564,20 @@ add(
   '4 values',
   'expected 1',
 );
-for (const options of [undefined, null, {}]) {
-  const instead = (a: Arrays) => call(sn, 'batchNorm', a.x, options && { shape: [3, 4], ...options });
-  const code = options ? 'ERR_TYPE' : 'ERR_AXIS';
-  bad.push({ title: `only x and ${options}`, op: 'batchNorm', code, instead, says: [options ? 'mean' : 'axis 1'] });
+for (const op of withBackward(['batchNorm'])) {
+  for (const options of [undefined, null, {}]) {
+    const instead = (a: Arrays) => call(sn, op, a.x, options && { shape: [3, 4], ...options }, a.dy);
+    const code = options ? 'ERR_TYPE' : 'ERR_AXIS';
+    bad.push({ title: `only x and ${options}`, op, code, instead, says: [options ? 'mean' : 'axis 1'] });
+  }
 }
 
 // lengths
-for (const op of ragged) {
-  const axis = op === 'batchNormTraining' ? { axis: 0, scale: [1, 1, 1], bias: [1, 1, 1] } : {};
-  const given = (lengths: unknown) => (a: Arrays) => {
-    return { ...without(valid[op](a), 'meanOut', 'varianceOut', 'invStdOut'), ...axis, lengths };
-  };
+for (const op of withBackward(ragged)) {
+  const affine = { scale: [1, 1, 1], ...(isBackward(op) ? {} : { bias: [1, 1, 1] }) };
+  const axis = isOverAxes(op) ? {} : { axis: 0, ...affine };
+  const perGroup = ['meanOut', 'varianceOut', 'invStdOut', 'mean', 'invStd', 'dScaleOut', 'dBiasOut'];
+  const given = (lengths: unknown) => (a: Arrays) => ({ ...without(valid[op](a), ...perGroup), ...axis, lengths });
   for (const lengths of [[], [4, 4], [4, 4, 4, 4], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]]) {
     const says = ['lengths', number(lengths.length), number(3)];
     add(op, 'ERR_SHAPE', `${lengths.length} lengths`, given(lengths), ...says);
@@ -531,12 +623,14 @@ for (const op of ragged) {
   };
   add(op, 'ERR_TYPE', 'lengths detached', detached, 'lengths', 'detached');
   const instead = (a: Arrays) =>
-    call(sn, op, a.x, { shape: [12], ...(isReduced(op) ? {} : { axis: 0 }), lengths: [12] });
+    call(sn, op, a.x, { shape: [12], ...(isOverAxes(op) ? {} : { axis: 0 }), lengths: [12] });
   bad.push({ title: 'lengths of rank 1', op, code: 'ERR_SHAPE', instead, says: ['lengths', '[12]'] });
 }
-for (const axis of [undefined, 1, -1]) {
-  const options = (a: Arrays) => ({ axis, lengths: a.lengths });
-  add('batchNormTraining', 'ERR_AXIS', `lengths by axis ${axis}`, options, 'lengths', 'axis', number(1));
+for (const op of withBackward(['batchNormTraining'])) {
+  for (const axis of [undefined, 1, -1]) {
+    const options = (a: Arrays) => ({ axis, lengths: a.lengths });
+    add(op, 'ERR_AXIS', `lengths by axis ${axis}`, options, 'lengths', 'axis', number(1));
+  }
 }
 
 // residual
@@ -548,7 +642,7 @@ for (const op of ['layerNorm', 'rmsNorm'] as const) {
   const wrong: [unknown, string][] = [
     [new Float64Array(12), 'a Float64Array'],
     [new Uint16Array(12), 'a Uint16Array'],
-    [new Int32Array(12), 'a Int32Array'],
+    [new Int32Array(12), 'an Int32Array'],
     [Array.from({ length: 12 }, () => 0), 'an Array'],
     [1, '1'],
     [true, 'true'],
@@ -567,7 +661,7 @@ for (const op of ['layerNorm', 'rmsNorm'] as const) {
 }
 
 // What is written.
-for (const op of ops) {
+for (const op of allOps) {
   for (const [name, expected] of Object.entries(written[op])) {
     for (const length of [0, expected - 1, expected + 1, 100]) {
       const options = () => ({ [name]: new Float32Array(length) });
@@ -595,7 +689,7 @@ for (const op of ops) {
   }
 }
 // Of another dtype than x has, or than its statistics have.
-for (const op of ops) {
+for (const op of allOps) {
   for (const [name, length] of Object.entries(written[op])) {
     const isStatistic = !['out', 'residualOut'].includes(name);
     for (const [dtype, wrong, says] of [
@@ -629,7 +723,7 @@ for (const op of ops) {
 }
 
 // A buffer that has shrunk beneath its view, which has no values then.
-for (const op of ops) {
+for (const op of allOps) {
   const given = valid[op](arrays());
   const views = Object.entries(given).filter(([, value]) => ArrayBuffer.isView(value)) as [
     string,
@@ -650,18 +744,23 @@ for (const op of ops) {
 }
 
 // What overlaps.
-function addOverlap(op: Op, title: string, options: (a: Arrays) => Options & { x?: Float32Array }, ...says: Says) {
+function addOverlap(
+  op: AnyOp,
+  title: string,
+  options: (a: Arrays) => Options & { x?: Float32Array; dy?: Float32Array },
+  ...says: Says
+) {
   const instead = (a: Arrays) => {
-    const { x = a.x, ...rest } = options(a);
-    return call(sn, op, x, { ...valid[op](a), ...rest });
+    const { x = a.x, dy = a.dy, ...rest } = options(a);
+    return call(sn, op, x, { ...valid[op](a), ...rest }, dy);
   };
   bad.push({ title, op, code: 'ERR_OVERLAP', instead, says: ['shares memory', ...says] });
 }
 const part = (a: Arrays, begin: number, length: number) => a.memory.subarray(begin, begin + length);
 
 // Everything that is written with everything else, by one value and by many.
-for (const op of ops) {
-  const lengthOf: Record<string, number> = { x: 12 };
+for (const op of allOps) {
+  const lengthOf: Record<string, number> = { x: 12, ...(isBackward(op) ? { dy: 12 } : {}) };
   for (const [name, value] of Object.entries(valid[op](arrays()))) {
     if (ArrayBuffer.isView(value)) lengthOf[name] = (value as Float32Array).length;
   }
@@ -691,32 +790,68 @@ for (const op of ops) {
   }
 }
 
-for (const op of normalizations) {
-  for (const by of [1, 4, 11, -1]) {
-    const options = (a: Arrays) => ({ x: part(a, 20, 12), out: part(a, 20 + by, 12) });
-    addOverlap(op, `out is x, ${by} further`, options, 'out', 'x', 'in part');
+for (const op of withBackward(normalizations)) {
+  for (const input of isBackward(op) ? (['x', 'dy'] as const) : (['x'] as const)) {
+    for (const by of [1, 4, 11, -1]) {
+      const options = (a: Arrays) => ({ [input]: part(a, 20, 12), out: part(a, 20 + by, 12) });
+      addOverlap(op, `out is ${input}, ${by} further`, options, 'out', input, 'in part');
+    }
+    // It may be out itself, but then a parameter may not be part of it.
+    for (const name of vectors[op]) {
+      const end = 4 + vectorLength(op, name);
+      const isOut = (a: Arrays) => ({ out: a[input], [name]: a[input].subarray(4, end) });
+      addOverlap(op, `${name} in ${input}, which is out`, isOut, 'out', name);
+      const isViewed = (a: Arrays) => ({ ...isOut(a), out: new Float32Array(a[input].buffer) });
+      addOverlap(op, `${name} in ${input}, another view of which is out`, isViewed, 'out', name);
+    }
   }
   for (const name of vectors[op]) {
-    for (const begin of [17, 20, 24, 31]) {
-      const options = (a: Arrays) => ({ out: part(a, 20, 12), [name]: part(a, begin, 4) });
+    const length = vectorLength(op, name);
+    for (const begin of [21 - length, 20, 24, 31]) {
+      const options = (a: Arrays) => ({ out: part(a, 20, 12), [name]: part(a, begin, length) });
       addOverlap(op, `${name} in out, from ${begin}`, options, 'out', name);
     }
     addOverlap(
       op,
       `${name} a Float64Array in out`,
-      (a) => ({ out: new Float32Array(a.doubles.buffer, 8, 12), [name]: a.doubles.subarray(2, 6) }),
+      (a) => ({ out: new Float32Array(a.doubles.buffer, 8, 12), [name]: a.doubles.subarray(2, 2 + length) }),
       'out',
       name,
     );
-    // x itself may be out, but then a parameter may not be part of it.
-    addOverlap(op, `${name} in x, which is out`, (a) => ({ out: a.x, [name]: a.x.subarray(4, 8) }), 'out', name);
-    addOverlap(
-      op,
-      `${name} in x, another view of which is out`,
-      (a) => ({ out: new Float32Array(a.x.buffer), [name]: a.x.subarray(4, 8) }),
-      'out',
-      name,
-    );
+  }
+}
+for (const op of backwardOps) {
+  // out may be dy or x, but not reach into the other one.
+  addOverlap(
+    op,
+    'out is dy, which x overlaps',
+    (a) => ({ dy: part(a, 20, 12), x: part(a, 24, 12), out: part(a, 20, 12) }),
+    'out',
+    /\bx\b/,
+    'in part',
+  );
+  addOverlap(
+    op,
+    'out is x, which dy overlaps',
+    (a) => ({ dy: part(a, 20, 12), x: part(a, 24, 12), out: part(a, 24, 12) }),
+    'out',
+    'dy',
+    'in part',
+  );
+  for (const name of Object.keys(written[op]).filter((each) => each !== 'out')) {
+    for (const input of ['x', 'dy'] as const) {
+      const inside = (a: Arrays) => ({ out: undefined, [name]: a[input].subarray(5, 9) });
+      addOverlap(op, `${name} in ${input}, without out`, inside, name, input);
+      const isOut = (a: Arrays) => ({ out: a[input], [name]: a[input].subarray(0, 4) });
+      addOverlap(op, `${name} in ${input}, which is out`, isOut, name);
+    }
+    for (const parameter of vectors[op].filter((each) => vectorLength(op, each) === 4)) {
+      const same = (a: Arrays) => ({ [name]: a.invStd, [parameter]: a.invStd });
+      addOverlap(op, `${name} is ${parameter}`, same, name, parameter);
+    }
+  }
+  if ('dBiasOut' in written[op]) {
+    addOverlap(op, 'dScaleOut is dBiasOut', (a) => ({ dScaleOut: a.dBiasOut }), 'dScaleOut', 'dBiasOut');
   }
 }
 // The checks of what is written must not depend on which statistics are asked for.
@@ -809,16 +944,19 @@ describe('errors', () => {
   test('titles are different, so that a failure can be found', () => {
     const titles = bad.map(({ op, title }) => `${op}: ${title}`);
     expect(titles.filter((title, i) => titles.indexOf(title) !== i)).toEqual([]);
-    for (const op of ops) expect(bad.filter((each) => each.op === op).length).toBeGreaterThan(100);
+    for (const op of allOps) expect(bad.filter((each) => each.op === op).length).toBeGreaterThan(100);
   });
 
-  // Of the instance before any error. It is asked for after each one, so that the first that breaks something is seen.
+  // Of the instance before any error. An operation's own is asked for after each one, so that the first that breaks
+  // something is seen.
   let before = '';
+  const own: Partial<Record<AnyOp, string>> = {};
   beforeAll(() => {
     before = fingerprint(sn);
+    for (const op of allOps) own[op] = fingerprint(sn, [op]);
   });
 
-  test.each(bad)('$op: $title', ({ op, code, says, options, x, instead }) => {
+  test.each(bad)('$op: $title', ({ op, code, says, options, x, dy, instead }) => {
     const a = arrays();
     let failure: unknown;
     let given: Options = {};
@@ -829,7 +967,7 @@ describe('errors', () => {
     }
     try {
       if (instead) instead(a);
-      else call(sn, op, x ? x(a) : a.x, given);
+      else call(sn, op, x ? x(a) : a.x, given, dy ? dy(a) : a.dy);
     } catch (error) {
       failure = error;
     }
@@ -842,23 +980,30 @@ describe('errors', () => {
       else expect(message).toMatch(part);
     }
     expect(a.isUntouched()).toBe(true);
+    expect(fingerprint(sn, [op])).toBe(own[op]);
+  });
+
+  test('after all of them every operation gives what it gave before', () => {
     expect(fingerprint(sn)).toBe(before);
   });
 
   test('what the table calls valid is', () => {
-    for (const op of ops) {
+    for (const op of allOps) {
       const a = arrays();
-      call(sn, op, a.x, valid[op](a));
+      call(sn, op, a.x, valid[op](a), a.dy);
       expect(a.isUntouched()).toBe(op === 'moments');
     }
   });
 
   test('the fingerprint of an instance is of every operation', () => {
     const before = fingerprint(sn);
-    for (const op of ops) {
+    for (const op of allOps) {
       const changed = {
         ...sn,
-        [op]: (x: unknown, options: Options) => call(sn, op, x, { ...options, shape: [6, 2, 1] }),
+        [op]: (...given: unknown[]) => {
+          const [options, x, dy] = given.reverse() as [Options, unknown, unknown];
+          return call(sn, op, x, { ...options, shape: [6, 2, 1] }, dy);
+        },
       };
       let after = '';
       try {
@@ -869,6 +1014,45 @@ describe('errors', () => {
       expect(after).not.toBe(before);
     }
   });
+});
+
+describe('instances', () => {
+  test.each(allOps)('%s of one that is disposed of is ERR_FREED', async (op) => {
+    const own = await load({});
+    const a = arrays();
+    call(own, op, a.x, { ...required[op], shape: shapes[op] }, a.dy);
+    own.dispose();
+    const failure = expect.objectContaining({ name: 'NormError', code: 'ERR_FREED', op });
+    expect(() => call(own, op, a.x, valid[op](a), a.dy)).toThrow(failure);
+    expect(a.isUntouched()).toBe(true);
+  });
+
+  // 1e6 values are too many by themselves, 150,000 with what gradients need beside them.
+  test.each(backwardOps.flatMap((op) => [1_000_000, 150_000].map((size) => [op, size] as const)))(
+    '%s that needs more memory than there is, for %i values, is ERR_MEMORY, and changes nothing',
+    async (op, size) => {
+      const small = await load({ maximumMemory: 2 * 2 ** 20 });
+      const before = fingerprint(small);
+      const x = draw(size, 1);
+      const dy = draw(size, 2);
+      const out = new Float32Array(size).fill(canary);
+      const dScaleOut = new Float32Array(4).fill(canary);
+      const scale = { scale: [1, 2, 3, 4], dScaleOut };
+      const options = {
+        ...required[op],
+        shape: shapes[op].length === 3 ? [1, 4, size / 4] : [size / 4, 4],
+        ...(op === 'lpNormalizeBackward' ? { p: 1 } : scale),
+        out,
+      };
+      for (let i = 0; i < 3; ++i) {
+        const failure = { name: 'NormError', code: 'ERR_MEMORY', op, message: expect.stringContaining('2.0 MiB') };
+        expect(() => call(small, op, x, options, dy)).toThrow(expect.objectContaining(failure));
+        expect([...new Set(out), ...new Set(dScaleOut)]).toEqual([Math.fround(canary), Math.fround(canary)]);
+        expect(fingerprint(small)).toBe(before);
+      }
+      small.dispose();
+    },
+  );
 });
 
 describe('NormError', () => {

@@ -5,9 +5,13 @@ import fc from 'fast-check';
 import { load, type Simdnorm } from 'simdnorm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
+  type BackwardOp,
+  backwardOps,
   byChannel,
   type DType,
   dtypes,
+  type Floats,
+  forwardOf,
   isOverAxes,
   normalizations,
   numbersOf,
@@ -16,12 +20,14 @@ import {
   ofType,
   ops,
   overAxes,
+  ragged,
   results,
   vectors,
   withEpsilon,
 } from './calls.ts';
 import { drawScale, drawVariance, product, Random } from './data.ts';
 import { narrow } from './float16-conversion.ts';
+import { type Given, gradientsOf as referenceOf } from './gradient-reference.ts';
 import {
   allBut,
   countOf,
@@ -882,12 +888,466 @@ describe('float16', () => {
   });
 });
 
+// ---------------------------------------------------------------- gradients
+
+const differentiable = backwardOps.map(forwardOf);
+
+/** A call of a gradient is one of its operation, with dy. */
+interface BackwardCall extends Call {
+  readonly dy: Numbers;
+}
+type Slopes = Readonly<{ dx: Numbers; dScale?: Numbers; dBias?: Numbers }>;
+const slopeNames = ['dx', 'dScale', 'dBias'] as const;
+
+/** dy is as large as it likes: of another size than x, and with a mean. */
+function backwardCallOf(op: Op, sample: Sample, wanted: Wanted = {}): BackwardCall {
+  const each = callOf(op, sample, wanted);
+  const dy = valuesOf({ ...sample, ratio: 0.3, deviation: 2, seed: sample.seed + 7 }, each.x.length);
+  const { bias: _, ...parameters } = each.parameters;
+  return { ...each, parameters, dy };
+}
+
+function differentiate(each: BackwardCall, extra: Options = {}): Slopes {
+  const { x, options } = ofType(each.dtype, each.x);
+  const { x: dy } = ofType(each.dtype, each.dy);
+  const given = { ...optionsOf(each), ...each.parameters, ...options, ...extra };
+  const got = results(sn, `${each.op}Backward` as BackwardOp, x, given, dy);
+  const all = slopeNames.flatMap((name) => (got[name] ? [[name, numbersOf(got[name] as Floats)] as const] : []));
+  return Object.fromEntries(all) as Slopes;
+}
+
+function describeSlope(each: Call, output: string): Case {
+  return { ...describeCall(each), op: `${each.op}Backward`, output };
+}
+
+function expectSameSlopes(each: Call, got: Slopes, expected: Slopes): void {
+  expect(Object.keys(got)).toEqual(Object.keys(expected));
+  for (const name of slopeNames) {
+    const values = expected[name];
+    if (values) expectBits(describeSlope(each, name), got[name] as Numbers, values);
+  }
+}
+
+function withSlopes(slopes: Slopes, change: (values: Numbers, name: keyof Slopes) => Numbers): Slopes {
+  return Object.fromEntries(
+    Object.entries(slopes).map(([name, values]) => [name, change(values, name as keyof Slopes)]),
+  ) as Slopes;
+}
+
+/** The same with the values of x and dy moved: what dx must be then, to the bit. */
+function expectGatheredSlope(before: BackwardCall, changes: Partial<BackwardCall>, from: ArrayLike<number>): void {
+  const after = { ...before, x: gather(before.x, from), dy: gather(before.dy, from), ...changes };
+  expectBits(describeSlope(after, 'dx'), differentiate(after).dx, gather(differentiate(before).dx, from));
+}
+
+/** 0 without a sign. */
+const unsigned = (values: Numbers) => values.map((value) => (value === 0 ? 0 : value));
+const negative = (values: Numbers) => values.map((value) => -value);
+const wide = ['float32', 'float64'] as const;
+
+describe('gradients and powers of two', () => {
+  const exponent = fc.integer({ min: -20, max: 30 });
+
+  test.each(differentiable)('that of %s by 2^k x is 2^-k times that by x, to the bit', (op) => {
+    check([samples({ least: leastRank(op), dtypes: wide, deviations: tameDeviations }), exponent], (sample, k) => {
+      const each = backwardCallOf(op, sample);
+      const factor = 2 ** k;
+      const { epsilon = op === 'lpNormalize' ? 1e-12 : 1e-5 } = each.rest as { epsilon?: number };
+      const rest = { ...each.rest, epsilon: epsilon * (op === 'lpNormalize' ? factor : factor ** 2) };
+      const powers: Record<string, number> = { mean: factor, variance: factor ** 2 };
+      const parameters = withParameters(each, (values, name) => values.map((value) => value * (powers[name] ?? 1)));
+      const scaled = { ...each, x: each.x.map((value) => value * factor), parameters, rest };
+      const expected = withSlopes(differentiate(each), (values, name) =>
+        name === 'dx' ? values.map((value) => value / factor) : values,
+      );
+      expectSameSlopes(scaled, differentiate(scaled), expected);
+    });
+  });
+
+  test.each(differentiable)('that of %s by 2^k dy is 2^k times that by dy, to the bit', (op) => {
+    check([samples({ least: leastRank(op), dtypes: wide, deviations: tameDeviations }), exponent], (sample, k) => {
+      const each = backwardCallOf(op, sample);
+      const times = (values: Numbers) => values.map((value) => value * 2 ** k);
+      const scaled = { ...each, dy: times(each.dy) };
+      expectSameSlopes(scaled, differentiate(scaled), withSlopes(differentiate(each), times));
+    });
+  });
+});
+
+describe('gradients and negation', () => {
+  test.each(differentiable)('that of %s by -dy is the negative of that by dy', (op) => {
+    check([samples({ least: leastRank(op) })], (sample) => {
+      const each = backwardCallOf(op, sample);
+      const got = differentiate({ ...each, dy: negative(each.dy) });
+      const expected = withSlopes(differentiate(each), negative);
+      expectSameSlopes(each, withSlopes(got, unsigned), withSlopes(expected, unsigned));
+    });
+  });
+
+  test.each(differentiable)('that of %s by -x has the same dx, and the negative of dScale', (op) => {
+    check([samples({ least: leastRank(op) })], (sample) => {
+      const each = backwardCallOf(op, sample);
+      const parameters = withParameters(each, (values, name) => (name === 'mean' ? negative(values) : values));
+      const got = differentiate({ ...each, x: negative(each.x), parameters });
+      const expected = withSlopes(differentiate(each), (values, name) =>
+        name === 'dScale' ? negative(values) : values,
+      );
+      expectSameSlopes(each, withSlopes(got, unsigned), withSlopes(expected, unsigned));
+    });
+  });
+});
+
+describe('gradients and company', () => {
+  const junk = fc.constantFrom(0, 5, NaN, Infinity, 1e30, -1e-30);
+
+  test.each(differentiable)('what others hold, x or dy, changes no bit of dx of a group of %s', (op) => {
+    check([samples({ least: leastRank(op) }), junk, fc.nat(1e6)], (sample, value, pick) => {
+      const each = backwardCallOf(op, sample);
+      const groupOf = groupsOf(each);
+      const group = groupOf[pick % groupOf.length];
+      const own = Array.from(groupOf.keys()).filter((i) => groupOf[i] === group);
+      const spoil = (values: Numbers) => values.map((mine, i) => (groupOf[i] === group ? mine : value));
+      const before = gather(differentiate(each).dx, own);
+      for (const changes of [{ x: spoil(each.x) }, { dy: spoil(each.dy) }]) {
+        const after = gather(differentiate({ ...each, ...changes }).dx, own);
+        expectBits(describeSlope(each, 'dx'), after, before);
+      }
+    });
+  });
+
+  test.each(differentiable.filter((op) => op !== 'lpNormalize'))(
+    'what others hold changes no bit of dScale and dBias of a parameter of %s that shares no group with them',
+    (op) => {
+      check([samples({ least: leastRank(op) }), junk, fc.nat(1e6)], (sample, value, pick) => {
+        const each = backwardCallOf(op, sample);
+        const places = parameterPlaces(each);
+        const parameter = places[pick % places.length] as number;
+        const dy = each.dy.map((mine, i) => (places[i] === parameter ? mine : value));
+        const [before, after] = [differentiate(each), differentiate({ ...each, dy })];
+        for (const name of ['dScale', 'dBias'] as const) {
+          if (!before[name]) continue;
+          expectBits(
+            describeSlope(each, name),
+            [after[name]?.[parameter] as number],
+            [before[name][parameter] as number],
+          );
+        }
+      });
+    },
+  );
+
+  test.each(differentiable.filter((op) => op !== 'batchNormTraining'))(
+    'dx of an item of %s is that of the item alone, to the bit',
+    (op) => {
+      check([samples({ least: 2 }), fc.nat(1e6)], (sample, pick) => {
+        const each = backwardCallOf(op, sample, { items: true });
+        const item = pick % (each.shape[0] as number);
+        const shape = [1, ...each.shape.slice(1)];
+        const from = Array.from({ length: product(shape) }, (_, i) => item * product(shape) + i);
+        expectGatheredSlope(each, { shape }, from);
+      });
+    },
+  );
+
+  test.each(differentiable.filter(isOverAxes))('dx of a row of %s is that of the row alone, to the bit', (op) => {
+    check([samples(), fc.nat(1e6)], (sample, pick) => {
+      const each = backwardCallOf(op, sample, { trailing: true });
+      const units = product(each.axes.map((axis) => each.shape[axis] as number));
+      const first = (pick % (each.x.length / units)) * units;
+      const from = Array.from({ length: units }, (_, i) => first + i);
+      expectGatheredSlope(each, { shape: [units], axes: [0] }, from);
+    });
+  });
+});
+
+/** Valid places of some items, where there is no channel with a single value. */
+function raggedCallOf(op: Op, sample: Sample, pick: number): { each: BackwardCall; isValid: boolean[] } | undefined {
+  const whole = backwardCallOf(op, {
+    ...sample,
+    extents: sample.extents.map((extent, i) => (i < 2 ? extent + 1 : extent)),
+  });
+  const each = op === 'batchNormTraining' && whole.axis === 1 ? { ...whole, axis: 0, parameters: {} } : whole;
+  const [items, steps] = each.shape as [number, number];
+  const lengths = Array.from({ length: items }, (_, n) => (pick * (n + 1)) % (steps + 1));
+  const [item, step] = [placesAlong(each.shape, [0]), placesAlong(each.shape, [1])];
+  const isValid = Array.from(item, (n, i) => (step[i] as number) < (lengths[n] as number));
+  if (op === 'batchNormTraining') {
+    const counts = new Int32Array(each.shape[each.axis] as number);
+    groupsOf(each).forEach((channel, i) => {
+      counts[channel] = (counts[channel] as number) + Number(isValid[i]);
+    });
+    if (counts.includes(1)) return undefined;
+  }
+  return { each: { ...each, rest: { ...each.rest, lengths } }, isValid };
+}
+
+describe('gradients and lengths', () => {
+  test.each(ragged.filter((op) => op !== 'moments'))('of %s: what lies past them is ignored, and has +0', (op) => {
+    let seen = 0;
+    check([samples({ least: 2 }), fc.nat(1e6), fc.constantFrom(NaN, Infinity, 1e30, 7)], (sample, pick, value) => {
+      const found = raggedCallOf(op, sample, pick);
+      if (!found) return;
+      const { each, isValid } = found;
+      const spoil = (values: Numbers) => values.map((mine, i) => (isValid[i] ? mine : value));
+      const slopes = differentiate(each);
+      expectSameSlopes(each, differentiate({ ...each, x: spoil(each.x), dy: spoil(each.dy) }), slopes);
+      const padding = slopes.dx.filter((_, i) => !isValid[i]);
+      expectBits(describeSlope(each, 'dx past the lengths'), padding, new Float64Array(padding.length));
+      seen += padding.length;
+    });
+    expect(seen).toBeGreaterThan(1000);
+  });
+
+  test.each(['layerNorm', 'rmsNorm'] as const)('dx of an item of %s with a length is that of the item cut', (op) => {
+    check([samples({ least: 2, dtypes: wide }), fc.nat(1e6)], (sample, pick) => {
+      const whole = backwardCallOf(op, sample, { items: true });
+      const each: BackwardCall = { ...whole, parameters: {} };
+      const [items, extent] = each.shape as [number, number];
+      const lengths = Array.from({ length: items }, (_, n) => (pick * (n + 1)) % (extent + 1));
+      const n = pick % items;
+      const shape = [1, lengths[n] as number, ...each.shape.slice(2)];
+      const size = product(each.shape.slice(1));
+      const from = Array.from({ length: product(shape) }, (_, i) => n * size + i);
+      if (from.length === 0) return;
+      const dx = gather(differentiate(each, { lengths }).dx, from);
+      const after = { ...each, shape, x: gather(each.x, from), dy: gather(each.dy, from) };
+      const expected = differentiate(after).dx;
+      // Along lengths they are computed in double, in whatever order it needs.
+      if (!each.axes.includes(1)) return expectBits(describeSlope(after, 'dx'), dx, expected);
+      const { magnitude } = referenceOf(after, after.dy, after.x, each.rest as Given);
+      const finite = magnitude.dx.map((value) => (Number.isNaN(value) ? 1 : value));
+      return expectNear(describeSlope(after, 'dx'), dx, expected, 4 * promised[each.dtype], finite);
+    });
+  });
+});
+
+describe('gradients and permutations', () => {
+  test.each(differentiable.filter(isOverAxes))('permuting an axis that is left permutes dx of %s to the bit', (op) => {
+    check([samples({ least: 2 }), fc.nat(1e6)], (sample, pick) => {
+      const each = backwardCallOf(op, sample, { items: true });
+      const left = allBut(each.shape, each.axes);
+      const axis = left[pick % left.length] as number;
+      expectGatheredSlope(each, {}, permuted(each.shape, axis, permutation(each.shape[axis] as number, sample.seed)));
+    });
+  });
+
+  test.each(['instanceNorm', 'groupNorm', 'batchNorm', 'batchNormTraining'] as const)(
+    'permuting the channels of %s, whole groups of them, permutes all gradients to the bit',
+    (op) => {
+      check([samples({ least: 2 })], (sample) => {
+        const each = backwardCallOf(op, sample);
+        const channels = each.shape[each.axis] as number;
+        const size = op === 'groupNorm' ? channels / each.groups : 1;
+        const groups = permutation(channels / size, sample.seed);
+        const order = groups.flatMap((group) => Array.from({ length: size }, (_, c) => group * size + c));
+        const parameters = withParameters(each, (values) => gather(values, order));
+        const from = permuted(each.shape, each.axis, order);
+        const after = { ...each, x: gather(each.x, from), dy: gather(each.dy, from), parameters };
+        const expected = withSlopes(differentiate(each), (values, name) =>
+          gather(values, name === 'dx' ? from : order),
+        );
+        expectSameSlopes(after, differentiate(after), expected);
+      });
+    },
+  );
+});
+
+describe('gradients and other ways to say the same', () => {
+  test('those of groupNorm with as many groups as channels are those of instanceNorm to the bit', () => {
+    check([samples({ least: 2 })], (sample) => {
+      const each = backwardCallOf('instanceNorm', sample);
+      const other = { ...each, op: 'groupNorm' as const, groups: each.shape[each.axis] as number };
+      expectSameSlopes(other, differentiate(other), differentiate(each));
+    });
+  });
+
+  test.each(differentiable.filter(isOverAxes))(
+    'those of %s over axes in another order, parameters transposed, are the same to the bit',
+    (op) => {
+      check([samples({ least: 2 })], (sample) => {
+        const each = backwardCallOf(op, sample);
+        const ascending = [...each.axes].sort((a, b) => a - b);
+        const extents = each.axes.map((axis) => each.shape[axis] as number);
+        const order = ascending.map((axis) => each.axes.indexOf(axis));
+        const transposed = transposition(extents, order);
+        const parameters = withParameters(each, (values) => gather(values, transposed));
+        const expected = withSlopes(differentiate(each), (values, name) =>
+          name === 'dx' ? values : gather(values, transposed),
+        );
+        const after = { ...each, axes: ascending, parameters };
+        expectSameSlopes(after, differentiate(after), expected);
+        const fromTheEnd = { axes: each.axes.map((axis) => axis - each.shape.length) };
+        expectSameSlopes(each, differentiate(each, fromTheEnd), differentiate(each));
+      });
+    },
+  );
+
+  test.each(differentiable)('an extent of 1 anywhere changes no bit of those of %s', (op) => {
+    check([samples({ least: leastRank(op) }), fc.nat(99)], (sample, pick) => {
+      const each = backwardCallOf(op, sample);
+      // Axis 0 of these is the items' alone.
+      const hasItems = op === 'instanceNorm' || op === 'groupNorm';
+      const at = hasItems ? 1 + (pick % each.shape.length) : pick % (each.shape.length + 1);
+      const shape = each.shape.toSpliced(at, 0, 1);
+      const moved = (axis: number) => (axis < at ? axis : axis + 1);
+      const after = { ...each, shape, axis: moved(each.axis), axes: each.axes.map(moved) };
+      expectSameSlopes(after, differentiate(after), differentiate(each));
+    });
+  });
+
+  test.each(differentiable.filter((op) => vectors[op].includes('scale')))(
+    'dScale and dBias of %s do not see scale, to the bit',
+    (op) => {
+      check([samples({ least: leastRank(op) })], (sample) => {
+        const each = backwardCallOf(op, { ...sample, scale: true });
+        const { scale: _, ...parameters } = each.parameters;
+        const { dx: __, ...expected } = differentiate({ ...each, parameters });
+        const { dx: ___, ...got } = differentiate(each);
+        expect(Object.keys(got)).toEqual(Object.keys(expected));
+        for (const name of ['dScale', 'dBias'] as const) {
+          if (expected[name]) expectBits(describeSlope(each, name), got[name] as Numbers, expected[name]);
+        }
+      });
+    },
+  );
+
+  test.each(differentiable)('those of %s are the same to the bit whether out is new, dy or x', (op) => {
+    check([samples({ least: leastRank(op) })], (sample) => {
+      const each = backwardCallOf(op, sample);
+      const expected = differentiate(each);
+      for (const into of ['dy', 'x']) {
+        const { x, options } = ofType(each.dtype, each.x);
+        const { x: dy } = ofType(each.dtype, each.dy);
+        const out = into === 'dy' ? dy : x;
+        const given = { ...optionsOf(each), ...options, ...each.parameters, out };
+        const got = results(sn, `${op}Backward` as BackwardOp, x, given, dy);
+        expect(got.dx).toBe(out);
+        expectBits({ ...describeSlope(each, 'dx'), data: `out is ${into}` }, numbersOf(out), expected.dx);
+      }
+    });
+  });
+
+  test.each(differentiable)('those of %s of float16 are those of float32, dx rounded once', (op) => {
+    check([samples({ least: leastRank(op), dtypes: ['float16'] })], (sample) => {
+      const each = backwardCallOf(op, sample);
+      const expected = withSlopes(differentiate({ ...each, dtype: 'float32' }), (values, name) =>
+        name === 'dx' ? numbersOf(narrow(values)) : values,
+      );
+      expectSameSlopes(each, differentiate(each), expected);
+    });
+  });
+});
+
+describe('gradients and their operation', () => {
+  const tame = { dtypes: ['float64'], ratios: [0, 1, 30], deviations: tameDeviations } as const;
+
+  function dot(a: Numbers, b: Numbers): number {
+    return a.reduce((sum, value, i) => sum + value * (b[i] as number), 0);
+  }
+  function sizeOf(a: Numbers, b: Numbers): number {
+    return a.reduce((sum, value, i) => sum + Math.abs(value * (b[i] as number)), 0);
+  }
+
+  test.each(differentiable)('dx of %s is how y changes along any direction of x', (op) => {
+    check([samples({ ...tame, least: leastRank(op) })], (sample) => {
+      const each = backwardCallOf(op, sample);
+      const direction = valuesOf({ ...sample, ratio: 0, deviation: 1, seed: sample.seed + 8 }, each.x.length);
+      const step = 1e-6 * sample.deviation;
+      const lossAt = (t: number) => {
+        const x = each.x.map((value, i) => value + t * (direction[i] as number));
+        return dot(run({ ...each, x }).y as Numbers, each.dy);
+      };
+      const difference = (lossAt(step) - lossAt(-step)) / (2 * step);
+      const { dx } = differentiate(each);
+      const epsilon = each.rest.epsilon as number | undefined;
+      const { magnitude } = referenceOf(each, each.dy, each.x, {
+        ...each.parameters,
+        ...(each.rest as Given),
+        epsilon,
+      });
+      // y has roundings of 2^-52 of its size, which the step divides.
+      const bound = 1e-6 * sizeOf(magnitude.dx, direction) + (2 ** -48 * sizeOf(each.dy, magnitudeOf(each))) / step;
+      const singular = [dot(dx, direction), difference].some(Number.isNaN);
+      if (!singular)
+        expectNear(describeSlope(each, 'dx along a direction'), [dot(dx, direction)], [difference], 1, [bound]);
+      else expect([dot(dx, direction), difference]).toEqual([NaN, NaN]);
+    });
+  });
+
+  test.each(differentiable.filter((op) => vectors[op].includes('scale')))(
+    'dScale and dBias of %s are how y changes with scale and bias, in which it is linear',
+    (op) => {
+      check([samples({ least: leastRank(op), dtypes: ['float64'], ratios: promisedRatios })], (sample) => {
+        const each = backwardCallOf(op, sample);
+        const length = parameterLength(each);
+        const along = Float64Array.from(drawScale(length, sample.seed + 8));
+        const { dScale, dBias } = differentiate(each);
+        const y = run({ ...each, parameters: { ...each.parameters, scale: along } }).y as Numbers;
+        const bound = 16 * sizeOf(each.dy, magnitudeOf({ ...each, parameters: { ...each.parameters, scale: along } }));
+        const got = dot(dScale as Numbers, along);
+        expectNear(describeSlope(each, 'dScale along a direction'), [got], [dot(each.dy, y)], promised.float64, [
+          bound,
+        ]);
+        if (!dBias) return;
+        const places = parameterPlaces(each);
+        const spread = each.dy.map((_, i) => along[places[i] as number] as number);
+        const sum = dot(each.dy, spread);
+        const size = sizeOf(each.dy, spread);
+        expectNear(describeSlope(each, 'dBias along a direction'), [dot(dBias, along)], [sum], promised.float64, [
+          16 * size,
+        ]);
+      });
+    },
+  );
+
+  test.each(['layerNorm', 'instanceNorm', 'groupNorm', 'batchNormTraining'] as const)(
+    'the sum of dx over a group of %s is 0, and so is that of dx * h where epsilon is',
+    (op) => {
+      check([samples({ least: 2, dtypes: ['float32'], ratios: promisedRatios, epsilons: [0] })], (sample) => {
+        const each = backwardCallOf(op, sample);
+        const { dx } = differentiate(each);
+        const { magnitude } = referenceOf(each, each.dy, each.x, { ...each.parameters, epsilon: 0 });
+        const h = normalized(each);
+        const groupOf = groupsOf(each);
+        const make = () => new Float64Array(countOf(groupOf));
+        const sums = { 'dx summed': make(), 'dx * h summed': make() };
+        const sizes = { 'dx summed': make(), 'dx * h summed': make() };
+        dx.forEach((value, i) => {
+          const group = groupOf[i] as number;
+          const own = h[i] as number;
+          const add = (into: Numbers, term: number) => {
+            into[group] = (into[group] as number) + term;
+          };
+          add(sums['dx summed'], value);
+          add(sums['dx * h summed'], value * own);
+          add(sizes['dx summed'], magnitude.dx[i] as number);
+          add(sizes['dx * h summed'], (magnitude.dx[i] as number) * Math.max(1, Math.abs(own)));
+        });
+        for (const name of ['dx summed', 'dx * h summed'] as const) {
+          // 0/0 where the variance is 0.
+          const zeros = sums[name].map((value) => (Number.isNaN(value) ? NaN : 0));
+          const bounds = sizes[name].map((value) => (Number.isNaN(value) ? 1 : value));
+          expectNear(describeSlope(each, name), sums[name], zeros, 4 * promised.float32, bounds);
+        }
+      });
+    },
+  );
+});
+
 test('the laws are about what changes: other data give other bits', () => {
   for (const op of ops) {
     const calls: string[] = [];
     check([samples({ least: leastRank(op), dtypes: ['float32'], ratios: [0] })], (sample) => {
       const { y, mean } = run(callOf(op, { ...sample, epsilon: 0.25, deviation: 1 }));
       calls.push(String(y ?? mean));
+    });
+    expect(new Set(calls).size).toBeGreaterThan(40);
+    expect(calls.join()).toMatch(/\d\.\d{5}/);
+  }
+  for (const op of differentiable) {
+    const calls: string[] = [];
+    check([samples({ least: leastRank(op), dtypes: ['float32'], ratios: [0] })], (sample) => {
+      calls.push(String(differentiate(backwardCallOf(op, { ...sample, epsilon: 0.25, deviation: 1 })).dx));
     });
     expect(new Set(calls).size).toBeGreaterThan(40);
     expect(calls.join()).toMatch(/\d\.\d{5}/);
