@@ -99,9 +99,10 @@ Statistic statistic_of(const Moments& moments, double epsilon) {
   const double inside = moments.variance() + epsilon / unit / unit;
   // An epsilon that overflows in these units leaves nothing of the variance; one that underflows is all that a
   // variance of 0 has.
-  const bool is_epsilon_alone = inside == 0 || inside > std::numeric_limits<double>::max();
-  const double inv_std = is_epsilon_alone ? 1 / std::sqrt(epsilon) * unit : 1 / std::sqrt(inside);
-  return {moments.mean, moments.low, inv_std, unit};
+  if (inside == 0 || inside > std::numeric_limits<double>::max()) {
+    return {moments.mean * unit, moments.low * unit, 1 / std::sqrt(epsilon), 1};
+  }
+  return {moments.mean, moments.low, 1 / std::sqrt(inside), unit};
 }
 
 Statistic given_statistic(double mean, double variance, double epsilon) {
@@ -115,7 +116,9 @@ Statistic norm_statistic(const Moments& moments, Norm norm, double epsilon) {
   const double least = epsilon / moments.unit;
   // Negated, so that NaN stays NaN.
   const double divisor = !(size <= least) ? size : least;
-  return {0, 0, divisor == 0 ? 0 : 1 / divisor, moments.unit};
+  // Zeros stay zeros, also beside an epsilon of next to nothing.
+  const double inverse = 1 / divisor;
+  return {0, 0, size > 0 || std::isfinite(inverse) || std::isnan(size) ? inverse : 0, moments.unit};
 }
 
 template <class T>

@@ -126,15 +126,16 @@ class Item {
     for (std::size_t c = 0; c <= reach(); ++c) {
       largest = std::max(largest, std::fabs(values_[i + c * window_.places]));
     }
-    const double unit = largest > 1 ? 0x1p600 : 0x1p-600;
+    const double unit = largest > 0x1p400 ? 0x1p600 : largest < 0x1p-400 ? 0x1p-600 : 1;
     double sum = 0;
     for (std::size_t c = 0; c <= reach(); ++c) {
       const double value = values_[i + c * window_.places] / unit;
       sum += value * value;
     }
     const double part = alpha_ * sum;
-    const bool is_k_alone = part == 0;
-    const double power = power_(is_k_alone ? k_ : k_ / unit / unit + part);
+    const double k = k_ / unit / unit;
+    const bool is_k_alone = part == 0 || std::fabs(k) > std::numeric_limits<double>::max();
+    const double power = power_(is_k_alone ? k_ : k + part);
     const double unit_power = is_k_alone ? 1 : power_(unit);
     const double value = *centre(i);
     return is_divided_ ? value / power / unit_power / unit_power : value * power * unit_power * unit_power;

@@ -52,13 +52,13 @@ Verdict judge(Fold fold, const Sums& sums, double count, double pivot, Moments& 
   // Negated, so that NaN is out of range as well.
   const bool in_range = square >= kTinySquare<T> && square <= std::numeric_limits<T>::max();
   if (fold == Fold::kSquares) {
-    moments = {count, 0, 0, sums.dd, 1};
+    moments = {count, 0, 0, sums.dd, 1, 0};
     return in_range ? Verdict::kGood : Verdict::kOutOfRange;
   }
   const double shift = sums.d / count;
   const double m2 = sums.dd - sums.d * shift;
   const TwoSum<double> mean(pivot, shift);
-  moments = {count, mean.sum, mean.rest, m2, 1};
+  moments = {count, mean.sum, mean.rest, m2, 1, 0};
   if (!in_range) return Verdict::kOutOfRange;
   return shift * shift * count <= kFarPivot * m2 ? Verdict::kGood : Verdict::kFar;
 }
@@ -228,9 +228,9 @@ SIMDNORM_ONCE Moments any_wide_moments(const AnyBlock& block, Fold fold) {
   block.each_piece(1, [&](const double* values, std::size_t size) {
     largest = larger(largest, largest_magnitude(values, size));
   });
-  if (!std::isfinite(largest)) return {count, kNaN, kNaN, kNaN, 1};
+  if (!std::isfinite(largest)) return {count, kNaN, kNaN, kNaN, 1, 0};
   const double unit = block.unit_for(largest);
-  if (fold == Fold::kLargest) return {count, 0, 0, largest / unit, unit};
+  if (fold == Fold::kLargest) return {count, 0, 0, largest / unit, unit, 0};
   Moments moments;
   double pivot = fold == Fold::kMoments ? block.at(block.x, 0) / unit : 0;
   for (int sweeps = 0; sweeps < 2; ++sweeps) {
@@ -243,9 +243,9 @@ SIMDNORM_ONCE Moments any_wide_moments(const AnyBlock& block, Fold fold) {
       }
     });
     const double d = total_of(sums.d), dd = total_of(sums.dd);
-    if (fold != Fold::kMoments) return {count, 0, 0, dd, unit};
+    if (fold != Fold::kMoments) return {count, 0, 0, dd, unit, 0};
     const TwoSum<double> mean(pivot, d / count);
-    moments = {count, mean.sum, mean.rest, std::max(dd - d * (d / count), 0.0), unit};
+    moments = {count, mean.sum, mean.rest, std::max(dd - d * (d / count), 0.0), unit, 0};
     pivot = mean.sum;
   }
   return moments;
@@ -261,7 +261,7 @@ SIMDNORM_ONCE Moments wide_moments(const Block<T>& block, Fold fold) {
   if (is_simple && block.all_equal()) {
     const double unit = any.unit_for(std::fabs(first));
     // With a low part of +0 the mean of -0 would be +0.
-    return {any.count(), first / unit, -0.0, 0, unit};
+    return {any.count(), first / unit, -0.0, 0, unit, 0};
   }
   return any_wide_moments(any, fold);
 }
@@ -311,13 +311,13 @@ Moments row_moments(const T* x, std::size_t length, Fold fold) {
   }
   if (fold == Fold::kMagnitudes) {
     const double sum = row_sum(x, length, MagnitudeTerm<T>{});
-    if (sum <= std::numeric_limits<T>::max() && sum >= kTinySquare<T>) return {count, 0, 0, sum, 1};
+    if (sum <= std::numeric_limits<T>::max() && sum >= kTinySquare<T>) return {count, 0, 0, sum, 1, 0};
     return wide_moments(block, fold);
   }
   if (fold == Fold::kLargest) {
     const double largest = largest_magnitude(x, length);
     if (largest <= std::numeric_limits<T>::max() && largest >= kTinySquare<T>)
-      return {count, 0, 0, largest, 1};
+      return {count, 0, 0, largest, 1, 0};
     return wide_moments(block, fold);
   }
   T pivot = choose_pivot(x, length);
@@ -523,7 +523,8 @@ void short_run_moments(const T* x, std::size_t rows, std::size_t groups, std::si
 /// In terms of a coarser unit.
 Moments in_unit(const Moments& moments, double unit) {
   const double ratio = moments.unit / unit;
-  return {moments.count, moments.mean * ratio, moments.low * ratio, moments.m2 * ratio * ratio, unit};
+  return {moments.count, moments.mean * ratio,          moments.low * ratio, moments.m2 * ratio * ratio,
+          unit,          moments.m2_low * ratio * ratio};
 }
 
 }  // namespace
@@ -536,11 +537,11 @@ Moments merge(const Moments& a, const Moments& b) {
   const double count = a.count + b.count;
   const double delta = (b.mean - a.mean) + (b.low - a.low);
   const TwoSum<double> mean(a.mean, delta * (b.count / count));
-  const double m2 = a.m2 + b.m2 + delta * delta * (a.count * b.count / count);
-  if (!(m2 <= std::numeric_limits<double>::max()) && a.unit < kLargeUnit) {
+  const TwoSum<double> m2(a.m2, b.m2 + delta * delta * (a.count * b.count / count));
+  if (!(m2.sum <= std::numeric_limits<double>::max()) && a.unit < kLargeUnit) {
     return merge(in_unit(a, kLargeUnit), in_unit(b, kLargeUnit));
   }
-  return {count, mean.sum, mean.rest + a.low, m2, a.unit};
+  return {count, mean.sum, mean.rest + a.low, m2.sum, a.unit, a.m2_low + b.m2_low + m2.rest};
 }
 
 template <class T>

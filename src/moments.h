@@ -15,12 +15,14 @@ namespace simdnorm {
 /// overflow or underflow.
 struct Moments {
   double count, mean, low, m2, unit;
+  /// What merging many has rounded off m2.
+  double m2_low;
 
   /// Of the population (divided by count), in units of unit squared. NaN without values.
-  double variance() const { return m2 / count; }
+  double variance() const { return (m2 + m2_low) / count; }
 };
 
-inline constexpr Moments kNoMoments = {0, 0, 0, 0, 1};
+inline constexpr Moments kNoMoments = {0, 0, 0, 0, 1, 0};
 
 /// The moments of both groups of values together.
 /// Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances",

@@ -21,7 +21,7 @@ Shape axes_of(std::size_t rank, unsigned set) {
 }
 
 Moments known(double count, double mean, double m2, double low = 0, double unit = 1) {
-  return {count, mean, low, m2, unit};
+  return {count, mean, low, m2, unit, 0};
 }
 
 template <class T>

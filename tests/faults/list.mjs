@@ -32,15 +32,15 @@ export const coreFaults = [
   [
     'merge without the distance of the means',
     'src/moments.cpp',
-    'a.m2 + b.m2 + delta * delta *',
-    'a.m2 + b.m2 + 0 * delta *',
+    'b.m2 + delta * delta *',
+    'b.m2 + 0 * delta *',
   ],
-  ['n - 1 for n', 'src/moments.h', 'return m2 / count;', 'return m2 / (count - 1);'],
+  ['n - 1 for n', 'src/moments.h', 'return (m2 + m2_low) / count;', 'return (m2 + m2_low) / (count - 1);'],
   [
     'epsilon outside the root',
     'src/affine.cpp',
-    ': 1 / std::sqrt(inside);',
-    ': 1 / (std::sqrt(moments.variance()) + epsilon);',
+    '1 / std::sqrt(inside), unit',
+    '1 / (std::sqrt(moments.variance()) + epsilon), unit',
   ],
   [
     'the mean folded into the bias',
@@ -58,7 +58,7 @@ export const coreFaults = [
   ],
   ['bias of a missing bias +0', 'src/affine.h', 'kNoBias = T{-0.0}', 'kNoBias = static_cast<T>(1e-6)'],
   ['the second row of a pair skipped', 'src/affine.cpp', 'if constexpr (kRows == 2) apply_one(1);', ''],
-  ['a zero vector divided by zero', 'src/affine.cpp', 'divisor == 0 ? 0 : 1 / divisor', '1 / divisor'],
+  ['a zero vector divided by zero', 'src/affine.cpp', 'std::isnan(size) ? inverse : 0', 'std::isnan(size) ? inverse : inverse'],
   ['no least divisor', 'src/affine.cpp', '!(size <= least) ? size : least', 'size'],
   [
     'a transposed channel axis',
