@@ -420,3 +420,86 @@ TEST_CASE("the worst that a search found keeps the promise") {
   }
   table.print_and_check();
 }
+
+namespace {
+
+/// One value repeated for a step (eight vectors of a row, or eight rows of columns), and then others that are small
+/// beside it: each addition of theirs to its sums rounds in the same direction.
+struct Steep {
+  const Operation& operation;
+  double p;
+  /// Of one group: in a row where columns is 0, else in rows of so many columns.
+  std::size_t count, columns;
+  double first, low, high;
+  /// What odd columns are multiplied by, and whether all of those values have the other sign.
+  double odd;
+  bool alternating;
+};
+
+template <class T>
+CallOf<T> call_of(const Steep& steep) {
+  const std::size_t width = steep.columns ? steep.columns : simdnorm::Vector<T>::kLanes;
+  ValuesOf<T> values(steep.count);
+  for (std::size_t i = 0; i < steep.count; ++i) {
+    double value = i < 8 * width ? steep.first : i / width % 8 < 4 ? steep.low : steep.high;
+    if (steep.columns > 1 && i % steep.columns % 2) value *= steep.odd;
+    const bool negative = steep.alternating && i % 2;
+    values[i] = static_cast<T>(negative ? -value : value);
+  }
+  if (steep.columns == 0) {
+    return {.shape = {steep.count}, .axes = {0}, .x = values, .epsilon = 0, .p = steep.p};
+  }
+  // Beside a group of zeros.
+  const std::size_t columns = steep.columns, rows = steep.count / columns;
+  ValuesOf<T> x(2 * steep.count);
+  for (std::size_t i = 0; i < steep.count; ++i) x[i / columns * 2 * columns + i % columns] = values[i];
+  return {.shape = {rows, 2, columns}, .axes = {0, 2}, .x = x, .epsilon = 0, .p = steep.p};
+}
+
+template <class T>
+void check_steep(std::initializer_list<Steep> found) {
+  Table<T> table;
+  for (const Steep& steep : found) {
+    const CallOf<T> call = call_of<T>(steep);
+    const Case what = case_of(steep.operation, call, "found");
+    const std::string layout = std::string(steep.operation.name) + ", " +
+                               (steep.columns ? std::to_string(steep.columns) + " columns" : "rows");
+    const ValuesOf<T> y = run(steep.operation, call).y;
+    const reference::Result want = definition::expected(steep.operation, call);
+    if (steep.operation == kLayerNorm) {
+      table.add(layout, 0, what, y, want);
+    } else {
+      table.add_relative(layout, 0, what, y, want.y);
+    }
+  }
+  table.print_and_check();
+}
+
+}  // namespace
+
+TEST_CASE("the worst that a search found keeps the promise: floats, small beside large") {
+  check_steep<float>({
+      {kLpNormalize, 1, 384, 0, 2.0100289211682281, 0.0011075702205379612, 0.0014120339786936858, 1, true},
+      {kLpNormalize, 1, 386, 0, 1.001748693745699, 0.00034147496391662889, 0.00034063916311094565, 1, false},
+      {kLpNormalize, 2, 384, 0, 2.0068206221829383, 0.003126534423814943, 0.0030500650173481119, 1, false},
+      {kLpNormalize, 2, 95, 1, 2.0017768957881139, 0.015200815331766118, 0.015198388799977166, 1, false},
+      {kLpNormalize, 2, 1425, 15, 1.4465696114601809, 0.00091941607677802984, 0.00090752584013950545,
+       0.9988236879235477, false},
+      {kLayerNorm, 2, 741, 0, 2.0268286605745032, 0.0027186345741989065, 0.0026294744764863219, 1, true},
+      {kLayerNorm, 2, 95, 1, 1.4248367032499509, 0.00094795065632344831, 0.00087767845234265748, 1, true},
+      {kLayerNorm, 2, 95, 1, 1.4161925900547683, 0.0021670551167227306, 0.0021452716583555543, 1, true},
+  });
+}
+
+TEST_CASE("the worst that a search found keeps the promise: doubles, small beside large") {
+  check_steep<double>({
+      {kLpNormalize, 1, 199, 0, 1.0040503247689823, 0.00017186250917766713, 0.00017186285537385308, 1, false},
+      {kLpNormalize, 1, 206, 0, 1.0171634216436818, 0.00052647882512857325, 0.00052647882513234411, 1, true},
+      {kLpNormalize, 2, 371, 0, 1.0017000452603515, 0.017378124448708933, 0.01737744077781889, 1, true},
+      {kLpNormalize, 2, 95, 1, 1.4168832351515936, 0.03889758706460944, 0.038897586913357769, 1, true},
+      {kLpNormalize, 2, 1425, 15, 1.557749744026421, 0.00059852564158100884, 0.00059845108343562056,
+       0.99999999999999967, false},
+      {kLayerNorm, 2, 377, 0, 1.027574020686032, 0.0010213569001320231, 0.0010228907662419428, 1, true},
+      {kLayerNorm, 2, 95, 1, 1.4360214039798704, 0.00013808220281014656, 0.0001380822023366935, 1, true},
+  });
+}

@@ -251,6 +251,16 @@ Case case_of(const Operation& o, const CallOf<T>& call, const std::string& data)
   return {o.name + std::string(type), call.shape, what};
 }
 
+/// A canary is a NaN as well: where NaN is right, one left there would be taken for it.
+template <class T>
+void check_written(const Case& what, const char* output, const ValuesOf<T>& got) {
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (bits_of(got[i]) != bits_of(canary<T>())) continue;
+    FAIL(what.op << " " << text(what.shape) << " " << what.data << ": " << output << "[" << i
+                 << "] is not written");
+  }
+}
+
 template <class T>
 ResultOf<T> run(const Operation& o, const CallOf<T>& call) {
   using Parameter = typename CallOf<T>::Parameter;
@@ -314,7 +324,17 @@ ResultOf<T> run(const Operation& o, const CallOf<T>& call) {
   for (const Output<T>* output : {&y, &sum}) output->check();
   for (const Output<Parameter>* output : {&mean_out, &variance_out, &inv_std_out}) output->check();
   scratch.check();
-  return {status, y.values(), mean_out.values(), variance_out.values(), inv_std_out.values(), sum.values()};
+  const ResultOf<T> result = {
+      status, y.values(), mean_out.values(), variance_out.values(), inv_std_out.values(), sum.values()};
+  if (status == simdnorm::Status::kOk && !call.x.empty()) {
+    const Case what = case_of(o, call, "outputs");
+    check_written(what, "y", result.y);
+    if (call.mean_out) check_written(what, "mean", result.mean);
+    if (call.variance_out) check_written(what, "variance", result.variance);
+    if (call.inv_std_out) check_written(what, "invStd", result.inv_std);
+    check_written(what, "residualOut", result.sum);
+  }
+  return result;
 }
 
 /// The last axis, unless others are asked for.

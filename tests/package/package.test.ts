@@ -75,9 +75,7 @@ describe('what is in it', () => {
   });
 
   test('no sources, tests or archives', () => {
-    const strangers = files.filter((file) =>
-      /\.(cpp|h|tgz|html|csv|mjs)$|(?<!\.d)\.ts$|test|node_modules/.test(file),
-    );
+    const strangers = files.filter((file) => /\.(cpp|h|tgz|html|csv|mjs)$|(?<!\.d)\.ts$|test|node_modules/.test(file));
     expect(strangers).toEqual([]);
     expect(unpackedBytes).toBeLessThan(450_000);
   });
