@@ -1,8 +1,8 @@
 // What both kinds of vectors have in common: arrays of a type, and how results are compared with them.
 
 import { existsSync, readFileSync } from 'node:fs';
-import { ulps as float32Ulps } from '../js/reference.ts';
 import { fromBits, toBits } from '../js/float16-conversion.ts';
+import { ulps as float32Ulps } from '../js/reference.ts';
 
 // Beside the project, not in it: a public clone has none.
 const folder = new URL('../../../shared/conformance/', import.meta.url);

@@ -36,7 +36,9 @@ struct Exact {
   Real count, mean, m2;
 
   explicit Exact(const Moments& m)
-      : count(m.count), mean((Real{m.mean} + m.low) * m.unit), m2(Real{m.m2} * m.unit * m.unit) {}
+      : count(m.count),
+        mean((Real{m.mean} + m.low) * m.unit),
+        m2((Real{m.m2} + m.m2_low) * m.unit * m.unit) {}
 };
 
 void check_merge(const Moments& a, const Moments& b, const std::string& data) {
@@ -89,9 +91,10 @@ TEST_CASE("a scalar is its own mean") {
 // ---------------------------------------------------------------- merge
 
 TEST_CASE("merge is a monoid's") {
-  const Moments unit{}, a = known(3, 2, 5), b = known(4, -1, 7), c = known(5, 1000, 1);
+  const Moments unit = simdnorm::kNoMoments, a = known(3, 2, 5), b = known(4, -1, 7), c = known(5, 1000, 1);
   const auto equal = [](const Moments& p, const Moments& q) {
-    return p.count == q.count && p.mean == q.mean && p.low == q.low && p.m2 == q.m2 && p.unit == q.unit;
+    return p.count == q.count && p.mean == q.mean && p.low == q.low && p.m2 == q.m2 && p.unit == q.unit &&
+           p.m2_low == q.m2_low;
   };
   const auto near = [](const Moments& p, const Moments& q) {
     constexpr double kFew = 8 * std::numeric_limits<double>::epsilon();
@@ -132,6 +135,15 @@ TEST_CASE("means so far apart that their distance, or its square, is no double")
     check_merge(known(1, huge, 0), known(1, 1, 0), "means 1 and " + text(huge));
     check_merge(known(1000, 1, 4), known(1, huge, 0), "means 1 and " + text(huge));
   }
+}
+
+TEST_CASE("many merges round m2 no more than one") {
+  // Each addition of 1.7 would round as the last one did.
+  Moments all = simdnorm::kNoMoments;
+  for (int i = 0; i < 100000; ++i) all = merge(all, known(2, 0, 1.7));
+  const Real want = Real{1.7} * 100000;
+  CHECK(std::fabs(Exact(all).m2 - want) <= kEpsilonOf<double> * want);
+  CHECK(std::fabs(all.variance() - want / 200000) <= kEpsilonOf<double> * want / 200000);
 }
 
 TEST_CASE("the low parts of means take part") {

@@ -29,12 +29,7 @@ export const coreFaults = [
   ],
   ['the last rows of a column left out', 'src/moments.cpp', 'while (block >= 1) add.', 'while (false) add.'],
   ['infinities taken for a constant', 'src/moments.cpp', '? std::isfinite(first) :', '? true :'],
-  [
-    'merge without the distance of the means',
-    'src/moments.cpp',
-    'b.m2 + delta * delta *',
-    'b.m2 + 0 * delta *',
-  ],
+  ['merge without the distance of the means', 'src/moments.cpp', 'b.m2 + delta * delta *', 'b.m2 + 0 * delta *'],
   ['n - 1 for n', 'src/moments.h', 'return (m2 + m2_low) / count;', 'return (m2 + m2_low) / (count - 1);'],
   [
     'epsilon outside the root',
@@ -58,7 +53,12 @@ export const coreFaults = [
   ],
   ['bias of a missing bias +0', 'src/affine.h', 'kNoBias = T{-0.0}', 'kNoBias = static_cast<T>(1e-6)'],
   ['the second row of a pair skipped', 'src/affine.cpp', 'if constexpr (kRows == 2) apply_one(1);', ''],
-  ['a zero vector divided by zero', 'src/affine.cpp', 'std::isnan(size) ? inverse : 0', 'std::isnan(size) ? inverse : inverse'],
+  [
+    'a zero vector divided by zero',
+    'src/affine.cpp',
+    'std::isnan(size) ? inverse : 0',
+    'std::isnan(size) ? inverse : inverse',
+  ],
   ['no least divisor', 'src/affine.cpp', '!(size <= least) ? size : least', 'size'],
   [
     'a transposed channel axis',

@@ -335,7 +335,7 @@ describe('float32 keeps its promise', () => {
     }
   });
 
-  const sizes = [1, 2, 3, 15, 16, 17, 300, 5000];
+  const sizes = [1, 2, 3, 4, 8, 15, 16, 17, 300, 5000];
 
   test.each(sizes)('groups of %d values', (size) => {
     const all: Layout[] = [
