@@ -41,6 +41,7 @@ CallOf<T> of_sum(const CallOf<T>& call) {
   CallOf<T> result = call;
   result.x = definition::sum_of(call);
   result.residual.clear();
+  result.sum = Sum::kNowhere;
   return result;
 }
 

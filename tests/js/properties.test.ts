@@ -892,6 +892,14 @@ describe('float16', () => {
 
 const differentiable = backwardOps.map(forwardOf);
 
+/** As check, with fewer runs: a gradient takes the time of several forward calls. */
+function checkSlopes<Values extends [unknown, ...unknown[]]>(
+  arbitraries: { [i in keyof Values]: fc.Arbitrary<Values[i]> },
+  law: (...values: Values) => void,
+): void {
+  check(arbitraries, law, 35);
+}
+
 /** A call of a gradient is one of its operation, with dy. */
 interface BackwardCall extends Call {
   readonly dy: Numbers;
@@ -949,34 +957,40 @@ describe('gradients and powers of two', () => {
   const exponent = fc.integer({ min: -20, max: 30 });
 
   test.each(differentiable)('that of %s by 2^k x is 2^-k times that by x, to the bit', (op) => {
-    check([samples({ least: leastRank(op), dtypes: wide, deviations: tameDeviations }), exponent], (sample, k) => {
-      const each = backwardCallOf(op, sample);
-      const factor = 2 ** k;
-      const { epsilon = op === 'lpNormalize' ? 1e-12 : 1e-5 } = each.rest as { epsilon?: number };
-      const rest = { ...each.rest, epsilon: epsilon * (op === 'lpNormalize' ? factor : factor ** 2) };
-      const powers: Record<string, number> = { mean: factor, variance: factor ** 2 };
-      const parameters = withParameters(each, (values, name) => values.map((value) => value * (powers[name] ?? 1)));
-      const scaled = { ...each, x: each.x.map((value) => value * factor), parameters, rest };
-      const expected = withSlopes(differentiate(each), (values, name) =>
-        name === 'dx' ? values.map((value) => value / factor) : values,
-      );
-      expectSameSlopes(scaled, differentiate(scaled), expected);
-    });
+    checkSlopes(
+      [samples({ least: leastRank(op), dtypes: wide, deviations: tameDeviations }), exponent],
+      (sample, k) => {
+        const each = backwardCallOf(op, sample);
+        const factor = 2 ** k;
+        const { epsilon = op === 'lpNormalize' ? 1e-12 : 1e-5 } = each.rest as { epsilon?: number };
+        const rest = { ...each.rest, epsilon: epsilon * (op === 'lpNormalize' ? factor : factor ** 2) };
+        const powers: Record<string, number> = { mean: factor, variance: factor ** 2 };
+        const parameters = withParameters(each, (values, name) => values.map((value) => value * (powers[name] ?? 1)));
+        const scaled = { ...each, x: each.x.map((value) => value * factor), parameters, rest };
+        const expected = withSlopes(differentiate(each), (values, name) =>
+          name === 'dx' ? values.map((value) => value / factor) : values,
+        );
+        expectSameSlopes(scaled, differentiate(scaled), expected);
+      },
+    );
   });
 
   test.each(differentiable)('that of %s by 2^k dy is 2^k times that by dy, to the bit', (op) => {
-    check([samples({ least: leastRank(op), dtypes: wide, deviations: tameDeviations }), exponent], (sample, k) => {
-      const each = backwardCallOf(op, sample);
-      const times = (values: Numbers) => values.map((value) => value * 2 ** k);
-      const scaled = { ...each, dy: times(each.dy) };
-      expectSameSlopes(scaled, differentiate(scaled), withSlopes(differentiate(each), times));
-    });
+    checkSlopes(
+      [samples({ least: leastRank(op), dtypes: wide, deviations: tameDeviations }), exponent],
+      (sample, k) => {
+        const each = backwardCallOf(op, sample);
+        const times = (values: Numbers) => values.map((value) => value * 2 ** k);
+        const scaled = { ...each, dy: times(each.dy) };
+        expectSameSlopes(scaled, differentiate(scaled), withSlopes(differentiate(each), times));
+      },
+    );
   });
 });
 
 describe('gradients and negation', () => {
   test.each(differentiable)('that of %s by -dy is the negative of that by dy', (op) => {
-    check([samples({ least: leastRank(op) })], (sample) => {
+    checkSlopes([samples({ least: leastRank(op) })], (sample) => {
       const each = backwardCallOf(op, sample);
       const got = differentiate({ ...each, dy: negative(each.dy) });
       const expected = withSlopes(differentiate(each), negative);
@@ -985,7 +999,7 @@ describe('gradients and negation', () => {
   });
 
   test.each(differentiable)('that of %s by -x has the same dx, and the negative of dScale', (op) => {
-    check([samples({ least: leastRank(op) })], (sample) => {
+    checkSlopes([samples({ least: leastRank(op) })], (sample) => {
       const each = backwardCallOf(op, sample);
       const parameters = withParameters(each, (values, name) => (name === 'mean' ? negative(values) : values));
       const got = differentiate({ ...each, x: negative(each.x), parameters });
@@ -1001,7 +1015,7 @@ describe('gradients and company', () => {
   const junk = fc.constantFrom(0, 5, NaN, Infinity, 1e30, -1e-30);
 
   test.each(differentiable)('what others hold, x or dy, changes no bit of dx of a group of %s', (op) => {
-    check([samples({ least: leastRank(op) }), junk, fc.nat(1e6)], (sample, value, pick) => {
+    checkSlopes([samples({ least: leastRank(op) }), junk, fc.nat(1e6)], (sample, value, pick) => {
       const each = backwardCallOf(op, sample);
       const groupOf = groupsOf(each);
       const group = groupOf[pick % groupOf.length];
@@ -1018,7 +1032,7 @@ describe('gradients and company', () => {
   test.each(differentiable.filter((op) => op !== 'lpNormalize'))(
     'what others hold changes no bit of dScale and dBias of a parameter of %s that shares no group with them',
     (op) => {
-      check([samples({ least: leastRank(op) }), junk, fc.nat(1e6)], (sample, value, pick) => {
+      checkSlopes([samples({ least: leastRank(op) }), junk, fc.nat(1e6)], (sample, value, pick) => {
         const each = backwardCallOf(op, sample);
         const places = parameterPlaces(each);
         const parameter = places[pick % places.length] as number;
@@ -1039,7 +1053,7 @@ describe('gradients and company', () => {
   test.each(differentiable.filter((op) => op !== 'batchNormTraining'))(
     'dx of an item of %s is that of the item alone, to the bit',
     (op) => {
-      check([samples({ least: 2 }), fc.nat(1e6)], (sample, pick) => {
+      checkSlopes([samples({ least: 2 }), fc.nat(1e6)], (sample, pick) => {
         const each = backwardCallOf(op, sample, { items: true });
         const item = pick % (each.shape[0] as number);
         const shape = [1, ...each.shape.slice(1)];
@@ -1050,7 +1064,7 @@ describe('gradients and company', () => {
   );
 
   test.each(differentiable.filter(isOverAxes))('dx of a row of %s is that of the row alone, to the bit', (op) => {
-    check([samples(), fc.nat(1e6)], (sample, pick) => {
+    checkSlopes([samples(), fc.nat(1e6)], (sample, pick) => {
       const each = backwardCallOf(op, sample, { trailing: true });
       const units = product(each.axes.map((axis) => each.shape[axis] as number));
       const first = (pick % (each.x.length / units)) * units;
@@ -1084,22 +1098,25 @@ function raggedCallOf(op: Op, sample: Sample, pick: number): { each: BackwardCal
 describe('gradients and lengths', () => {
   test.each(ragged.filter((op) => op !== 'moments'))('of %s: what lies past them is ignored, and has +0', (op) => {
     let seen = 0;
-    check([samples({ least: 2 }), fc.nat(1e6), fc.constantFrom(NaN, Infinity, 1e30, 7)], (sample, pick, value) => {
-      const found = raggedCallOf(op, sample, pick);
-      if (!found) return;
-      const { each, isValid } = found;
-      const spoil = (values: Numbers) => values.map((mine, i) => (isValid[i] ? mine : value));
-      const slopes = differentiate(each);
-      expectSameSlopes(each, differentiate({ ...each, x: spoil(each.x), dy: spoil(each.dy) }), slopes);
-      const padding = slopes.dx.filter((_, i) => !isValid[i]);
-      expectBits(describeSlope(each, 'dx past the lengths'), padding, new Float64Array(padding.length));
-      seen += padding.length;
-    });
+    checkSlopes(
+      [samples({ least: 2 }), fc.nat(1e6), fc.constantFrom(NaN, Infinity, 1e30, 7)],
+      (sample, pick, value) => {
+        const found = raggedCallOf(op, sample, pick);
+        if (!found) return;
+        const { each, isValid } = found;
+        const spoil = (values: Numbers) => values.map((mine, i) => (isValid[i] ? mine : value));
+        const slopes = differentiate(each);
+        expectSameSlopes(each, differentiate({ ...each, x: spoil(each.x), dy: spoil(each.dy) }), slopes);
+        const padding = slopes.dx.filter((_, i) => !isValid[i]);
+        expectBits(describeSlope(each, 'dx past the lengths'), padding, new Float64Array(padding.length));
+        seen += padding.length;
+      },
+    );
     expect(seen).toBeGreaterThan(1000);
   });
 
   test.each(['layerNorm', 'rmsNorm'] as const)('dx of an item of %s with a length is that of the item cut', (op) => {
-    check([samples({ least: 2, dtypes: wide }), fc.nat(1e6)], (sample, pick) => {
+    checkSlopes([samples({ least: 2, dtypes: wide }), fc.nat(1e6)], (sample, pick) => {
       const whole = backwardCallOf(op, sample, { items: true });
       const each: BackwardCall = { ...whole, parameters: {} };
       const [items, extent] = each.shape as [number, number];
@@ -1123,7 +1140,7 @@ describe('gradients and lengths', () => {
 
 describe('gradients and permutations', () => {
   test.each(differentiable.filter(isOverAxes))('permuting an axis that is left permutes dx of %s to the bit', (op) => {
-    check([samples({ least: 2 }), fc.nat(1e6)], (sample, pick) => {
+    checkSlopes([samples({ least: 2 }), fc.nat(1e6)], (sample, pick) => {
       const each = backwardCallOf(op, sample, { items: true });
       const left = allBut(each.shape, each.axes);
       const axis = left[pick % left.length] as number;
@@ -1134,7 +1151,7 @@ describe('gradients and permutations', () => {
   test.each(['instanceNorm', 'groupNorm', 'batchNorm', 'batchNormTraining'] as const)(
     'permuting the channels of %s, whole groups of them, permutes all gradients to the bit',
     (op) => {
-      check([samples({ least: 2 })], (sample) => {
+      checkSlopes([samples({ least: 2 })], (sample) => {
         const each = backwardCallOf(op, sample);
         const channels = each.shape[each.axis] as number;
         const size = op === 'groupNorm' ? channels / each.groups : 1;
@@ -1154,7 +1171,7 @@ describe('gradients and permutations', () => {
 
 describe('gradients and other ways to say the same', () => {
   test('those of groupNorm with as many groups as channels are those of instanceNorm to the bit', () => {
-    check([samples({ least: 2 })], (sample) => {
+    checkSlopes([samples({ least: 2 })], (sample) => {
       const each = backwardCallOf('instanceNorm', sample);
       const other = { ...each, op: 'groupNorm' as const, groups: each.shape[each.axis] as number };
       expectSameSlopes(other, differentiate(other), differentiate(each));
@@ -1164,7 +1181,7 @@ describe('gradients and other ways to say the same', () => {
   test.each(differentiable.filter(isOverAxes))(
     'those of %s over axes in another order, parameters transposed, are the same to the bit',
     (op) => {
-      check([samples({ least: 2 })], (sample) => {
+      checkSlopes([samples({ least: 2 })], (sample) => {
         const each = backwardCallOf(op, sample);
         const ascending = [...each.axes].sort((a, b) => a - b);
         const extents = each.axes.map((axis) => each.shape[axis] as number);
@@ -1183,7 +1200,7 @@ describe('gradients and other ways to say the same', () => {
   );
 
   test.each(differentiable)('an extent of 1 anywhere changes no bit of those of %s', (op) => {
-    check([samples({ least: leastRank(op) }), fc.nat(99)], (sample, pick) => {
+    checkSlopes([samples({ least: leastRank(op) }), fc.nat(99)], (sample, pick) => {
       const each = backwardCallOf(op, sample);
       // Axis 0 of these is the items' alone.
       const hasItems = op === 'instanceNorm' || op === 'groupNorm';
@@ -1198,7 +1215,7 @@ describe('gradients and other ways to say the same', () => {
   test.each(differentiable.filter((op) => vectors[op].includes('scale')))(
     'dScale and dBias of %s do not see scale, to the bit',
     (op) => {
-      check([samples({ least: leastRank(op) })], (sample) => {
+      checkSlopes([samples({ least: leastRank(op) })], (sample) => {
         const each = backwardCallOf(op, { ...sample, scale: true });
         const { scale: _, ...parameters } = each.parameters;
         const { dx: __, ...expected } = differentiate({ ...each, parameters });
@@ -1212,7 +1229,7 @@ describe('gradients and other ways to say the same', () => {
   );
 
   test.each(differentiable)('those of %s are the same to the bit whether out is new, dy or x', (op) => {
-    check([samples({ least: leastRank(op) })], (sample) => {
+    checkSlopes([samples({ least: leastRank(op) })], (sample) => {
       const each = backwardCallOf(op, sample);
       const expected = differentiate(each);
       for (const into of ['dy', 'x']) {
@@ -1228,7 +1245,7 @@ describe('gradients and other ways to say the same', () => {
   });
 
   test.each(differentiable)('those of %s of float16 are those of float32, dx rounded once', (op) => {
-    check([samples({ least: leastRank(op), dtypes: ['float16'] })], (sample) => {
+    checkSlopes([samples({ least: leastRank(op), dtypes: ['float16'] })], (sample) => {
       const each = backwardCallOf(op, sample);
       const expected = withSlopes(differentiate({ ...each, dtype: 'float32' }), (values, name) =>
         name === 'dx' ? numbersOf(narrow(values)) : values,
@@ -1249,7 +1266,7 @@ describe('gradients and their operation', () => {
   }
 
   test.each(differentiable)('dx of %s is how y changes along any direction of x', (op) => {
-    check([samples({ ...tame, least: leastRank(op) })], (sample) => {
+    checkSlopes([samples({ ...tame, least: leastRank(op) })], (sample) => {
       const each = backwardCallOf(op, sample);
       const direction = valuesOf({ ...sample, ratio: 0, deviation: 1, seed: sample.seed + 8 }, each.x.length);
       const step = 1e-6 * sample.deviation;
@@ -1277,7 +1294,7 @@ describe('gradients and their operation', () => {
   test.each(differentiable.filter((op) => vectors[op].includes('scale')))(
     'dScale and dBias of %s are how y changes with scale and bias, in which it is linear',
     (op) => {
-      check([samples({ least: leastRank(op), dtypes: ['float64'], ratios: promisedRatios })], (sample) => {
+      checkSlopes([samples({ least: leastRank(op), dtypes: ['float64'], ratios: promisedRatios })], (sample) => {
         const each = backwardCallOf(op, sample);
         const length = parameterLength(each);
         const along = Float64Array.from(drawScale(length, sample.seed + 8));
@@ -1303,7 +1320,7 @@ describe('gradients and their operation', () => {
   test.each(['layerNorm', 'instanceNorm', 'groupNorm', 'batchNormTraining'] as const)(
     'the sum of dx over a group of %s is 0, and so is that of dx * h where epsilon is',
     (op) => {
-      check([samples({ least: 2, dtypes: ['float32'], ratios: promisedRatios, epsilons: [0] })], (sample) => {
+      checkSlopes([samples({ least: 2, dtypes: ['float32'], ratios: promisedRatios, epsilons: [0] })], (sample) => {
         const each = backwardCallOf(op, sample);
         const { dx } = differentiate(each);
         const { magnitude } = referenceOf(each, each.dy, each.x, { ...each.parameters, epsilon: 0 });
