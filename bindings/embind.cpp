@@ -4,6 +4,7 @@
 
 #include <emscripten/bind.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
@@ -104,7 +105,8 @@ Arguments<T> arguments_of(const Call& call) {
 template <class Scratch, class Run>
 unsigned run_in_scratch(Call& call, Scratch scratch, Run run) {
   const std::size_t given = call.scratch_bytes;
-  call.scratch_bytes = scratch();
+  // More than there can be is said as the most.
+  call.scratch_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(scratch(), kOnlyMeasure));
   if (given == kOnlyMeasure || given < call.scratch_bytes) return kMoreScratch;
   return static_cast<unsigned>(run());
 }

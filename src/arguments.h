@@ -77,26 +77,27 @@ enum class Status : unsigned {
 };
 
 /// Takes pieces of Arguments::scratch. Of null it takes as well, to find out how much there must be: the pieces
-/// are then nowhere, but not null, which would mean absent.
+/// are then nowhere, but not null, which would mean absent. Sizes are counted in 64 bits: what is needed may be more
+/// than there are addresses.
 class Scratch {
  public:
   explicit Scratch(void* memory) : address_(memory ? reinterpret_cast<std::uintptr_t>(memory) : kAlignment) {}
 
   template <class T>
-  T* take(std::size_t count) {
-    T* const piece = reinterpret_cast<T*>(address_ + bytes_);
+  T* take(std::uint64_t count) {
+    T* const piece = reinterpret_cast<T*>(address_ + static_cast<std::uintptr_t>(bytes_));
     bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
     return piece;
   }
-  std::size_t bytes() const { return bytes_; }
+  std::uint64_t bytes() const { return bytes_; }
   /// What is left, for somebody else to take from.
-  void* rest() const { return reinterpret_cast<void*>(address_ + bytes_); }
+  void* rest() const { return reinterpret_cast<void*>(address_ + static_cast<std::uintptr_t>(bytes_)); }
 
  private:
-  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::uint64_t kAlignment = 64;
 
   std::uintptr_t address_;
-  std::size_t bytes_ = 0;
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace simdnorm

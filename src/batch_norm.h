@@ -51,7 +51,7 @@ Status batch_norm_training(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t batch_norm_training_scratch(const Arguments<T>& arguments) {
+std::uint64_t batch_norm_training_scratch(const Arguments<T>& arguments) {
   return scratch_over_others(arguments);
 }
 
@@ -68,7 +68,7 @@ Status batch_norm_backward(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t batch_norm_backward_scratch(const Arguments<T>& arguments) {
+std::uint64_t batch_norm_backward_scratch(const Arguments<T>& arguments) {
   return gradients_by_given_scratch(arguments);
 }
 
@@ -82,7 +82,7 @@ Status batch_norm_training_backward(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t batch_norm_training_backward_scratch(const Arguments<T>& arguments) {
+std::uint64_t batch_norm_training_backward_scratch(const Arguments<T>& arguments) {
   return gradients_over_others_scratch(arguments);
 }
 

@@ -8,16 +8,17 @@
 
 namespace simdnorm {
 
-/// The sums of g (d) and of g * h (dd) over `groups` <= kTile groups of one `outer` of a view: out[i] is of group
-/// first + i.
+/// The sums of g - pivot (d) and of (g - pivot) * h (dd) over `groups` <= kTile groups of one `outer` of a view: out[i]
+/// and pivots[i] are of group first + i. In columns a pivot is of one, and there are view.cols for each group.
 template <class T>
-void group_products(const T* g, const T* h, const View& view, std::size_t outer, std::size_t first,
-                    std::size_t groups, Sums* out);
+void group_products(const T* g, const T* h, const T* pivots, const View& view, std::size_t outer,
+                    std::size_t first, std::size_t groups, Sums* out);
 
-/// dx = ((g - mean_g) - h * mean_gh) * inv_std
+/// dx = (((g - pivot) - mean_g) - h * mean_gh) * inv_std: the means are of g - pivot. So a large mean of g leaves
+/// no error, and where all of g are equal dx is 0.
 template <class T>
 struct Slope {
-  T mean_g, mean_gh, inv_std;
+  T pivot, mean_g, mean_gh, inv_std;
 };
 
 /// dx may be g here and below.

@@ -1,6 +1,7 @@
 #include "gradients.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "gradient_kernels.h"
@@ -21,18 +22,27 @@ struct Place {
   }
 };
 
-/// Calls body(place, sums) with the sums of g and g * h over each group of a view. Sums have room for a tile.
-template <class T, class Body>
-void each_products(const View& view, const T* g, const T* h, Body body) {
+/// How many pivots and slopes a group has: in columns each column has one.
+inline std::size_t width_of(const View& view) { return layout_of(view) == Layout::kColumns ? view.cols : 1; }
+
+/// Calls body(place, pivots, sums) with the sums of g - pivot and (g - pivot) * h over each group of a view, where its
+/// pivot is pivot_of(place, i). Sums have room for a tile.
+template <class T, class PivotOf, class Body>
+void each_products(const View& view, const T* g, const T* h, PivotOf pivot_of, Body body) {
   if (view.size() == 0) return;
-  const std::size_t step = layout_of(view) == Layout::kColumns ? kTile<T> / view.cols : kTile<T>;
+  const std::size_t width = width_of(view);
+  const std::size_t step = kTile<T> / width;
   Sums sums[kTile<T>];
+  T pivots[kTile<T>];
   Place place;
   for (place.outer = 0; place.outer < view.outer; ++place.outer) {
     for (place.first = 0; place.first < view.groups; place.first += step) {
       place.groups = std::min(step, view.groups - place.first);
-      group_products(g, h, view, place.outer, place.first, place.groups, sums);
-      body(place, sums);
+      for (std::size_t i = 0; i < place.groups; ++i) {
+        std::fill_n(pivots + i * width, width, pivot_of(place, i));
+      }
+      group_products(g, h, pivots, view, place.outer, place.first, place.groups, sums);
+      body(place, pivots, sums);
     }
   }
 }
@@ -64,11 +74,16 @@ struct Gradient {
       apply_scale(view, Arguments<T>{.x = dy, .y = g, .scale = scale});
       weighted = g;
     }
-    each_products(view, weighted, h, [&](const Place& place, const Sums* sums) {
+    const auto pivot_of = [&](const Place& place, std::size_t i) {
+      // Past the lengths g is 0, which isn't part of any mean.
+      const bool is_full = count_of(place.number(view) + i) == static_cast<double>(view.count());
+      return kind == Kind::kDeviation && is_full ? weighted[place.flat(view, 0, i)] : 0;
+    };
+    each_products(view, weighted, h, pivot_of, [&](const Place& place, const T* pivots, const Sums* sums) {
       Slope<T> slopes[kTile<T>];
-      const std::size_t width = layout_of(view) == Layout::kColumns ? view.cols : 1;
+      const std::size_t width = width_of(view);
       for (std::size_t i = 0; i < place.groups; ++i) {
-        std::fill_n(slopes + i * width, width, slope_of(place.number(view) + i, sums[i]));
+        std::fill_n(slopes + i * width, width, slope_of(place, i, pivots[i * width], sums[i]));
       }
       apply(place, slopes, weighted);
     });
@@ -81,7 +96,8 @@ struct Gradient {
     if (d_bias) std::fill_n(d_bias, channels, T{0});
     if (channels == 0 || inner == 0) return;
     const View parameters = {1, view.size() / (channels * inner), channels, inner, channels, inner};
-    each_products(parameters, dy, h, [&](const Place& place, const Sums* sums) {
+    const auto no_pivot = [](const Place&, std::size_t) { return T{0}; };
+    each_products(parameters, dy, h, no_pivot, [&](const Place& place, const T*, const Sums* sums) {
       for (std::size_t i = 0; i < place.groups; ++i) {
         if (d_scale) d_scale[place.first + i] = static_cast<T>(sums[i].dd);
         if (d_bias) d_bias[place.first + i] = static_cast<T>(sums[i].d);
@@ -90,22 +106,34 @@ struct Gradient {
   }
 
  private:
-  Slope<T> slope_of(std::size_t group, const Sums& sums) const {
+  double count_of(std::size_t group) const {
+    return counts ? counts[group] : static_cast<double>(view.count());
+  }
+
+  Slope<T> slope_of(const Place& place, std::size_t i, T pivot, const Sums& sums) const {
+    const std::size_t group = place.number(view) + i;
     const T factor = inv_std[group];
-    const double count = counts ? counts[group] : static_cast<double>(view.count());
+    const double count = count_of(group);
     switch (kind) {
       case Kind::kDeviation:
-        return {static_cast<T>(sums.d / count), static_cast<T>(sums.dd / count), factor};
+        return {pivot, static_cast<T>(sums.d / count), static_cast<T>(sums.dd / count), factor};
       case Kind::kRootMeanSquare:
-        return {0, static_cast<T>(sums.dd / count), factor};
+        return {0, 0, static_cast<T>(sums.dd / count), factor};
       case Kind::kNorm1:
       case Kind::kNorm2:
       case Kind::kNormInfinity:
         break;
     }
-    // Below epsilon y is x / epsilon.
-    const bool is_below = epsilon > 0 && factor >= static_cast<T>(1 / epsilon);
-    return {0, is_below ? 0 : static_cast<T>(sums.dd), factor};
+    return {0, 0, is_below(place, i, factor) ? 0 : static_cast<T>(sums.dd), factor};
+  }
+
+  /// Whether a norm is below epsilon, so that y is x / epsilon, whose norm is below 1.
+  bool is_below(const Place& place, std::size_t i, T factor) const {
+    if (epsilon == 0 || factor < static_cast<T>(1 / epsilon)) return false;
+    const T zeros[kTile<T>] = {};
+    Sums norm;
+    group_products(h, direction ? direction : h, zeros, view, place.outer, place.first + i, 1, &norm);
+    return norm.dd < 1 - 8 * std::numeric_limits<T>::epsilon();
   }
 
   void apply(const Place& place, const Slope<T>* slopes, const T* weighted) const {
@@ -204,7 +232,7 @@ class OverAxes {
     }
   }
 
-  std::size_t scratch() const {
+  std::uint64_t scratch() const {
     Arguments<T> forward = forward_of(given_, h_, inv_std_, counts_);
     forward.axes = axes_;
     return scratch_.bytes() + scratch_over_axes(kind_, forward);
@@ -424,7 +452,7 @@ void gradients_over_axes(Kind kind, const Arguments<T>& arguments) {
 }
 
 template <class T>
-std::size_t gradients_over_axes_scratch(Kind kind, const Arguments<T>& arguments) {
+std::uint64_t gradients_over_axes_scratch(Kind kind, const Arguments<T>& arguments) {
   const AxisList axes(arguments.axes);
   const Counts counts(arguments.shape, axes);
   if constexpr (std::is_same_v<T, float>) {
@@ -450,7 +478,7 @@ void gradients_over_others(const Arguments<T>& arguments) {
 }
 
 template <class T>
-std::size_t gradients_over_others_scratch(const Arguments<T>& arguments) {
+std::uint64_t gradients_over_others_scratch(const Arguments<T>& arguments) {
   const std::size_t channels = arguments.shape[arguments.axes[0]];
   if constexpr (std::is_same_v<T, float>) {
     if (has_few(arguments, values_of_others(arguments), true)) {
@@ -478,7 +506,7 @@ void gradients_by_group(const Arguments<T>& arguments) {
 }
 
 template <class T>
-std::size_t gradients_by_group_scratch(const Arguments<T>& arguments) {
+std::uint64_t gradients_by_group_scratch(const Arguments<T>& arguments) {
   const std::size_t channels = arguments.shape[arguments.axes[0]];
   const std::size_t groups = arguments.shape[0] * arguments.groups;
   if constexpr (std::is_same_v<T, float>) {
@@ -524,22 +552,22 @@ void gradients_by_given(const Arguments<T>& arguments) {
 }
 
 template <class T>
-std::size_t gradients_by_given_scratch(const Arguments<T>& arguments) {
+std::uint64_t gradients_by_given_scratch(const Arguments<T>& arguments) {
   Scratch scratch(nullptr);
   scratch.take<T>(product(arguments.shape));
   scratch.take<T>(arguments.shape[arguments.axes[0]]);
   return scratch.bytes();
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                                \
-  template void gradients_over_axes(Kind, const Arguments<T>&);                \
-  template std::size_t gradients_over_axes_scratch(Kind, const Arguments<T>&); \
-  template void gradients_over_others(const Arguments<T>&);                    \
-  template std::size_t gradients_over_others_scratch(const Arguments<T>&);     \
-  template void gradients_by_group(const Arguments<T>&);                       \
-  template std::size_t gradients_by_group_scratch(const Arguments<T>&);        \
-  template void gradients_by_given(const Arguments<T>&);                       \
-  template std::size_t gradients_by_given_scratch(const Arguments<T>&);
+#define SIMDNORM_INSTANTIATE(T)                                                  \
+  template void gradients_over_axes(Kind, const Arguments<T>&);                  \
+  template std::uint64_t gradients_over_axes_scratch(Kind, const Arguments<T>&); \
+  template void gradients_over_others(const Arguments<T>&);                      \
+  template std::uint64_t gradients_over_others_scratch(const Arguments<T>&);     \
+  template void gradients_by_group(const Arguments<T>&);                         \
+  template std::uint64_t gradients_by_group_scratch(const Arguments<T>&);        \
+  template void gradients_by_given(const Arguments<T>&);                         \
+  template std::uint64_t gradients_by_given_scratch(const Arguments<T>&);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)
 #undef SIMDNORM_INSTANTIATE

@@ -18,24 +18,24 @@ namespace simdnorm {
 template <class T>
 void gradients_over_axes(Kind kind, const Arguments<T>& arguments);
 template <class T>
-std::size_t gradients_over_axes_scratch(Kind kind, const Arguments<T>& arguments);
+std::uint64_t gradients_over_axes_scratch(Kind kind, const Arguments<T>& arguments);
 
 /// Of normalize_over_others.
 template <class T>
 void gradients_over_others(const Arguments<T>& arguments);
 template <class T>
-std::size_t gradients_over_others_scratch(const Arguments<T>& arguments);
+std::uint64_t gradients_over_others_scratch(const Arguments<T>& arguments);
 
 /// Of group norm.
 template <class T>
 void gradients_by_group(const Arguments<T>& arguments);
 template <class T>
-std::size_t gradients_by_group_scratch(const Arguments<T>& arguments);
+std::uint64_t gradients_by_group_scratch(const Arguments<T>& arguments);
 
 /// Of normalize_by_given: mean and variance are constants.
 template <class T>
 void gradients_by_given(const Arguments<T>& arguments);
 template <class T>
-std::size_t gradients_by_given_scratch(const Arguments<T>& arguments);
+std::uint64_t gradients_by_given_scratch(const Arguments<T>& arguments);
 
 }  // namespace simdnorm

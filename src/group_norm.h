@@ -70,7 +70,7 @@ Status group_norm_backward(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t group_norm_backward_scratch(const Arguments<T>& arguments) {
+std::uint64_t group_norm_backward_scratch(const Arguments<T>& arguments) {
   return has_groups(arguments) ? gradients_by_group_scratch(arguments) : 0;
 }
 
@@ -82,7 +82,7 @@ Status instance_norm_backward(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t instance_norm_backward_scratch(const Arguments<T>& arguments) {
+std::uint64_t instance_norm_backward_scratch(const Arguments<T>& arguments) {
   return group_norm_backward_scratch(with_channels_for_groups(arguments));
 }
 

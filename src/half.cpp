@@ -115,7 +115,7 @@ Status run_on_halves(FloatOperation run, const Arguments<Half>& given) {
   return status;
 }
 
-std::size_t scratch_on_halves(FloatScratch needed, const Arguments<Half>& given) {
+std::uint64_t scratch_on_halves(FloatScratch needed, const Arguments<Half>& given) {
   Scratch scratch(nullptr);
   const Arguments<float> floats = as_floats(given, scratch);
   return scratch.bytes() + needed(floats);

@@ -34,7 +34,7 @@ Status layer_norm(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t layer_norm_scratch(const Arguments<T>& arguments) {
+std::uint64_t layer_norm_scratch(const Arguments<T>& arguments) {
   return scratch_over_axes(Kind::kDeviation, arguments);
 }
 
@@ -66,7 +66,7 @@ Status layer_norm_backward(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t layer_norm_backward_scratch(const Arguments<T>& arguments) {
+std::uint64_t layer_norm_backward_scratch(const Arguments<T>& arguments) {
   return gradients_over_axes_scratch(Kind::kDeviation, arguments);
 }
 

@@ -61,7 +61,7 @@ struct Window {
     before = std::min((arguments.size - 1) / 2, reach);
     after = std::min(arguments.size / 2, reach);
   }
-  std::size_t padded() const { return (before + channels + after) * places; }
+  std::uint64_t padded() const { return (std::uint64_t{before} + channels + after) * places; }
 };
 
 template <class T>
@@ -74,7 +74,7 @@ class Item {
         alpha_(arguments.alpha / static_cast<double>(arguments.size)),
         k_(arguments.k),
         values_(Scratch(arguments.scratch).take<double>(window.padded())) {
-    std::fill_n(values_, window.padded(), 0.0);
+    std::fill_n(values_, static_cast<std::size_t>(window.padded()), 0.0);
   }
 
   /// The values of one item; y may be x.
@@ -82,12 +82,8 @@ class Item {
     const std::size_t size = window_.channels * window_.places;
     std::copy_n(x, size, values_ + window_.before * window_.places);
     std::size_t i = 0;
-    for (; i + kLanes<double> <= size; i += kLanes<double>)
-      store_two(y + i, normalized(i, [](const double* p) { return load(p); }));
-    if (i < size) {
-      const auto load_one = [](const double* p) { return load_partial(p, 1, f64x2::splat(0)); };
-      y[i] = static_cast<T>(first_lane(normalized(i, load_one)));
-    }
+    for (; i + kLanes<double> <= size; i += kLanes<double>) store_two(y + i, normalized<2>(i));
+    if (i < size) y[i] = static_cast<T>(first_lane(normalized<1>(i)));
   }
 
  private:
@@ -97,8 +93,11 @@ class Item {
   std::size_t reach() const { return window_.before + window_.after; }
   const double* centre(std::size_t i) const { return values_ + i + window_.before * window_.places; }
 
-  template <class Load>
-  f64x2 normalized(std::size_t i, Load load_at) const {
+  template <std::size_t kCount>
+  f64x2 normalized(std::size_t i) const {
+    const auto load_at = [](const double* p) {
+      return kCount == 2 ? load(p) : load_partial(p, 1, f64x2::splat(0));
+    };
     f64x2 sum = f64x2::splat(0);
     for (std::size_t c = 0; c <= reach(); ++c) {
       const f64x2 value = load_at(values_ + i + c * window_.places);
@@ -109,8 +108,9 @@ class Item {
     const f64x2 result = is_divided_ ? value / power : value * power;
     if constexpr (std::is_same_v<T, double>) {
       if (is_out_of_range(first_lane(s)) || is_out_of_range(last_lane(s))) {
-        const double lanes[] = {is_out_of_range(first_lane(s)) ? rescued(i) : first_lane(result),
-                                is_out_of_range(last_lane(s)) ? rescued(i + 1) : last_lane(result)};
+        const double lanes[] = {
+            is_out_of_range(first_lane(s)) ? rescued(i) : first_lane(result),
+            kCount == 2 && is_out_of_range(last_lane(s)) ? rescued(i + 1) : last_lane(result)};
         return load(lanes);
       }
     }
@@ -162,7 +162,7 @@ Status local_response_norm(const Arguments<T>& arguments) {
 }
 
 template <class T>
-std::size_t local_response_norm_scratch(const Arguments<T>& arguments) {
+std::uint64_t local_response_norm_scratch(const Arguments<T>& arguments) {
   Scratch scratch(nullptr);
   scratch.take<double>(Window(arguments).padded());
   return scratch.bytes();
@@ -170,7 +170,7 @@ std::size_t local_response_norm_scratch(const Arguments<T>& arguments) {
 
 #define SIMDNORM_INSTANTIATE(T)                             \
   template Status local_response_norm(const Arguments<T>&); \
-  template std::size_t local_response_norm_scratch(const Arguments<T>&);
+  template std::uint64_t local_response_norm_scratch(const Arguments<T>&);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)
 #undef SIMDNORM_INSTANTIATE

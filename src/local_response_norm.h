@@ -27,6 +27,6 @@ namespace simdnorm {
 template <class T = float>
 Status local_response_norm(const Arguments<T>& arguments);
 template <class T = float>
-std::size_t local_response_norm_scratch(const Arguments<T>& arguments);
+std::uint64_t local_response_norm_scratch(const Arguments<T>& arguments);
 
 }  // namespace simdnorm

@@ -31,7 +31,7 @@ Status lp_normalize(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t lp_normalize_scratch(const Arguments<T>& arguments) {
+std::uint64_t lp_normalize_scratch(const Arguments<T>& arguments) {
   const auto kind = kind_of_norm(arguments.p);
   return kind ? scratch_over_axes(*kind, arguments) : 0;
 }
@@ -53,7 +53,7 @@ Status lp_normalize_backward(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t lp_normalize_backward_scratch(const Arguments<T>& arguments) {
+std::uint64_t lp_normalize_backward_scratch(const Arguments<T>& arguments) {
   const auto kind = kind_of_norm(arguments.p);
   return kind ? gradients_over_axes_scratch(*kind, arguments) : 0;
 }

@@ -21,14 +21,15 @@ namespace {
 /// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
 template <class T>
 constexpr std::size_t kStep = 8 * kLanes<T>;
-/// How many values choose the pivot.
-constexpr std::size_t kSample = 16;
+/// How many values choose the pivot. The mean of 32 normally distributed ones is too far from that of all in 3% of
+/// the rows.
+constexpr std::size_t kSample = 32;
 /// (mean - pivot)^2 / variance up to which sums about a pivot are accurate enough: the error grows with its
 /// root.
-constexpr double kFarPivot = 0.3;
-/// A sample whose mean^2 / variance is below this takes 0 as its pivot. Lower than kFarPivot, because 16
-/// values only estimate the ratio, and a wrong guess costs a sweep.
-constexpr double kNearZero = 0.2;
+constexpr double kFarPivot = 0.15;
+/// A sample whose mean^2 / variance is below this takes 0 as its pivot. Lower than kFarPivot, because a sample
+/// only estimates the ratio, and a wrong guess costs a sweep.
+constexpr double kNearZero = 0.1;
 /// Below this mean of squares, squares lose bits to underflow.
 template <class T>
 constexpr double kTinySquare = std::is_same_v<T, float> ? 1e-30 : 1e-290;
@@ -217,7 +218,7 @@ struct AnyBlock {
 };
 
 SIMDNORM_ONCE double total_of(const VectorTotal<double>& sums) {
-  Total<double> total = {};
+  Total total;
   sums.add_to(total);
   return total.value();
 }
@@ -294,7 +295,7 @@ template <class T, class Term>
 SIMDNORM_ONCE double row_sum(const T* x, std::size_t count, const Term& term) {
   VectorTotal<T> totals = {};
   sweep(x, count, Vector<T>::splat(0), term, totals);
-  Total<double> total = {};
+  Total total;
   totals.add_to(total);
   return total.value();
 }
@@ -367,7 +368,7 @@ void run_moments(const T* x, std::size_t rows, std::size_t groups, std::size_t c
     pivots[i] = fold == Fold::kSquares ? 0 : choose_pivot(x + i * cols, cols);
   }
   struct RunTotals {
-    Total<double> d, dd;
+    Total d, dd;
   };
   RunTotals totals[kTile<T>];
   const auto sweep = [&](const bool* settled) {
@@ -395,9 +396,8 @@ void run_moments(const T* x, std::size_t rows, std::size_t groups, std::size_t c
 /// Room for a tile of columns, rounded up to whole vectors.
 template <class T>
 constexpr std::size_t kTileRoom = kTile<T> + kLanes<T>;
-/// Rows of a column that are summed at once: trees of eight, and as many additions as along memory.
+/// Rows of a column that are summed at once, as a tree: a step, as along memory.
 constexpr std::size_t kTreeRows = 8;
-constexpr std::size_t kBlockRows = kTreeRows * kBlockSteps;
 
 /// One column whose sample misleads takes its whole tile through a second sweep. With 16 values that happened
 /// to most tiles of 64 normally distributed columns; with 64 values it is rare.
@@ -454,29 +454,33 @@ SIMDNORM_ONCE void add_rows(const T* x, std::size_t columns, std::size_t stride,
 
 template <class T>
 struct ColumnTotals {
-  Total<T> d, dd;
+  Totals<T, kTileRoom<T>> d, dd;
 };
 
 template <bool kPivoted, class T>
 void sweep_columns(const T* x, std::size_t rows, std::size_t columns, std::size_t stride, const T* pivots,
-                   ColumnTotals<T>* totals) {
+                   ColumnTotals<T>& totals) {
   T d[kTileRoom<T>], dd[kTileRoom<T>];
-  std::fill_n(totals, columns, ColumnTotals<T>{});
+  const std::size_t room = columns + kLanes<T>;
+  totals.d.clear(room);
+  totals.dd.clear(room);
+  const auto add = [&]<std::size_t kRows>() {
+    add_rows<kRows, kPivoted>(x, columns, stride, pivots, d, dd);
+    x += kRows * stride;
+    rows -= kRows;
+  };
   while (rows > 0) {
-    std::size_t block = std::min(rows, kBlockRows);
-    rows -= block;
-    std::fill_n(d, columns + kLanes<T>, T{0});
-    std::fill_n(dd, columns + kLanes<T>, T{0});
-    const auto add = [&]<std::size_t kRows>() {
-      add_rows<kRows, kPivoted>(x, columns, stride, pivots, d, dd);
-      x += kRows * stride;
-      block -= kRows;
-    };
-    while (block >= kTreeRows) add.template operator()<kTreeRows>();
-    while (block >= 1) add.template operator()<1>();
-    for (std::size_t c = 0; c < columns; ++c) {
-      totals[c].d.add(d[c]);
-      totals[c].dd.add(dd[c]);
+    const std::size_t trees = std::min(rows / kTreeRows, kBlockSteps);
+    std::fill_n(d, room, T{0});
+    std::fill_n(dd, room, T{0});
+    for (std::size_t t = 0; t < trees; ++t) add.template operator()<kTreeRows>();
+    // The rows after the last tree have sums of their own, as along memory.
+    if (trees == 0) {
+      while (rows > 0) add.template operator()<1>();
+    }
+    for (std::size_t c = 0; c < columns; c += kLanes<T>) {
+      totals.d.add(c, load(d + c));
+      totals.dd.add(c, load(dd + c));
     }
   }
 }
@@ -490,7 +494,7 @@ void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size
   } else {
     std::fill_n(pivots, columns + kLanes<T>, T{0});
   }
-  ColumnTotals<T> totals[kTile<T>];
+  ColumnTotals<T> totals;
   // Neighbours of a column that needs a second sweep are swept with it; theirs come out as before.
   const auto sweep = [&](const bool*) {
     if constexpr (kSkipsZeroPivots<T>) {
@@ -499,7 +503,7 @@ void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size
     }
     sweep_columns<true>(x, rows, columns, stride, pivots, totals);
   };
-  const auto sums = [&](std::size_t i) { return Sums{totals[i].d.value(), totals[i].dd.value()}; };
+  const auto sums = [&](std::size_t i) { return Sums{totals.d.value(i), totals.dd.value(i)}; };
   const auto wide = [&](std::size_t i) { return wide_moments(Block<T>{x + i, rows, 1, stride}, fold); };
   settle(fold, columns, static_cast<double>(rows), pivots, sweep, sums, wide, out);
 }

@@ -24,14 +24,14 @@ Status moments(const Arguments<T>& arguments) {
 
 /// For operations that need no scratch.
 template <class T>
-std::size_t no_scratch(const Arguments<T>&) {
+std::uint64_t no_scratch(const Arguments<T>&) {
   return 0;
 }
 
 template <class T>
 struct Kernel {
   Status (*run)(const Arguments<T>&);
-  std::size_t (*scratch)(const Arguments<T>&);
+  std::uint64_t (*scratch)(const Arguments<T>&);
 };
 
 struct Operation {

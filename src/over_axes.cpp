@@ -74,7 +74,7 @@ class Items {
     room_ = scratch_.take<T>(reading(extent_).room());
   }
 
-  std::size_t scratch() const { return scratch_.bytes(); }
+  std::uint64_t scratch() const { return scratch_.bytes(); }
 
   void normalize() {
     if (is_merged_) return normalize_merged();
@@ -263,7 +263,7 @@ void normalize_over_axes(Kind kind, const Arguments<T>& given) {
 }
 
 template <class T>
-std::size_t scratch_over_axes(Kind kind, const Arguments<T>& given) {
+std::uint64_t scratch_over_axes(Kind kind, const Arguments<T>& given) {
   if (!given.lengths && are_rows(given.shape, given.axes)) return 0;
   Arguments<T> arguments = given;
   arguments.scratch = nullptr;
@@ -286,7 +286,7 @@ void normalize_over_others(const Arguments<T>& arguments) {
 }
 
 template <class T>
-std::size_t scratch_over_others(const Arguments<T>& given) {
+std::uint64_t scratch_over_others(const Arguments<T>& given) {
   if (!given.lengths) return 0;
   Arguments<T> arguments = given;
   arguments.scratch = nullptr;
@@ -303,11 +303,11 @@ void clear_padding(Extents shape, const std::int32_t* lengths, T* values) {
   }
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                      \
-  template void normalize_over_axes(Kind, const Arguments<T>&);      \
-  template std::size_t scratch_over_axes(Kind, const Arguments<T>&); \
-  template void normalize_over_others(const Arguments<T>&);          \
-  template std::size_t scratch_over_others(const Arguments<T>&);     \
+#define SIMDNORM_INSTANTIATE(T)                                        \
+  template void normalize_over_axes(Kind, const Arguments<T>&);        \
+  template std::uint64_t scratch_over_axes(Kind, const Arguments<T>&); \
+  template void normalize_over_others(const Arguments<T>&);            \
+  template std::uint64_t scratch_over_others(const Arguments<T>&);     \
   template void clear_padding(Extents, const std::int32_t*, T*);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)

@@ -16,13 +16,13 @@ namespace simdnorm {
 template <class T>
 void normalize_over_axes(Kind kind, const Arguments<T>& arguments);
 template <class T>
-std::size_t scratch_over_axes(Kind kind, const Arguments<T>& arguments);
+std::uint64_t scratch_over_axes(Kind kind, const Arguments<T>& arguments);
 
 /// The same over all axes but one, arguments.axes[0], with scale and bias along it.
 template <class T>
 void normalize_over_others(const Arguments<T>& arguments);
 template <class T>
-std::size_t scratch_over_others(const Arguments<T>& arguments);
+std::uint64_t scratch_over_others(const Arguments<T>& arguments);
 
 /// Writes 0 to the places past the lengths.
 template <class T>

@@ -27,7 +27,7 @@ Status rms_norm(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t rms_norm_scratch(const Arguments<T>& arguments) {
+std::uint64_t rms_norm_scratch(const Arguments<T>& arguments) {
   return scratch_over_axes(Kind::kRootMeanSquare, arguments);
 }
 
@@ -43,7 +43,7 @@ Status rms_norm_backward(const Arguments<T>& arguments) {
 }
 
 template <class T = float>
-std::size_t rms_norm_backward_scratch(const Arguments<T>& arguments) {
+std::uint64_t rms_norm_backward_scratch(const Arguments<T>& arguments) {
   return gradients_over_axes_scratch(Kind::kRootMeanSquare, arguments);
 }
 

@@ -4,16 +4,17 @@
 // Sums in the type of x lose a bit for every doubling of their length. So they run over a short block only, as
 // trees, and are then added to sums that are more precise: doubles for floats, pairs of doubles for doubles.
 
+#include <algorithm>
 #include <cstddef>
 
 #include "simd.h"
 
 namespace simdnorm {
 
-/// Steps between two additions to the precise sums. In the worst rows that searches found (two values in turn,
-/// so that all roundings go one way) 16 steps break the bound of 6e-7 and 14 come to 5.9e-7; with 12 there is
-/// room. (tests/core/accuracy_test.cpp)
-inline constexpr std::size_t kBlockSteps = 12;
+/// Steps between two additions to the precise sums. Searches find rows whose roundings all go one way: with blocks of
+/// 12 steps they come to 8.4e-7, above the bound of 6e-7; with 6 there is room, for a thirtieth of the speed.
+/// (tests/core/accuracy_test.cpp)
+inline constexpr std::size_t kBlockSteps = 6;
 
 /// a + b as the rounded sum and what rounding took away. Knuth, The Art of Computer Programming, 4.2.2.
 template <class V>
@@ -26,23 +27,8 @@ struct TwoSum {
   }
 };
 
-/// A sum of sums over blocks, in more precision than theirs. It begins at 0 where it is written as {}; there are
-/// long arrays of them, of which few are used.
-template <class T>
-class Total;
-
-template <>
-class Total<float> {
- public:
-  void add(float value) { sum_ += value; }
-  double value() const { return sum_; }
-
- private:
-  double sum_;
-};
-
-template <>
-class Total<double> {
+/// A sum of doubles in more precision than theirs.
+class Total {
  public:
   void add(double value) {
     const TwoSum<double> next(sum_, value);
@@ -52,10 +38,46 @@ class Total<double> {
   double value() const { return sum_ + rest_; }
 
  private:
-  double sum_, rest_;
+  double sum_ = 0, rest_ = 0;
 };
 
-/// The same, lane by lane.
+/// Sums of sums over blocks next to each other, in more precision than theirs.
+template <class T, std::size_t kRoom>
+class Totals;
+
+template <std::size_t kRoom>
+class Totals<float, kRoom> {
+ public:
+  void clear(std::size_t count) { std::fill_n(sums_, count, 0.0); }
+  void add(std::size_t i, f32x4 values) {
+    store(sums_ + i, load(sums_ + i) + widen_low(values));
+    store(sums_ + i + 2, load(sums_ + i + 2) + widen_high(values));
+  }
+  double value(std::size_t i) const { return sums_[i]; }
+
+ private:
+  double sums_[kRoom];
+};
+
+template <std::size_t kRoom>
+class Totals<double, kRoom> {
+ public:
+  void clear(std::size_t count) {
+    std::fill_n(sums_, count, 0.0);
+    std::fill_n(rests_, count, 0.0);
+  }
+  void add(std::size_t i, f64x2 values) {
+    const TwoSum<f64x2> next(load(sums_ + i), values);
+    store(sums_ + i, next.sum);
+    store(rests_ + i, load(rests_ + i) + next.rest);
+  }
+  double value(std::size_t i) const { return sums_[i] + rests_[i]; }
+
+ private:
+  double sums_[kRoom], rests_[kRoom];
+};
+
+/// The sums over blocks along memory. It begins at 0 where it is written as {}.
 template <class T>
 class VectorTotal;
 
@@ -63,7 +85,7 @@ template <>
 class VectorTotal<float> {
  public:
   void add(f32x4 values) { sum_ = sum_ + (widen_low(values) + widen_high(values)); }
-  void add_to(Total<double>& total) const { total.add(sum_lanes(sum_)); }
+  void add_to(Total& total) const { total.add(sum_lanes(sum_)); }
 
  private:
   f64x2 sum_;
@@ -77,7 +99,7 @@ class VectorTotal<double> {
     sum_ = next.sum;
     rest_ = rest_ + next.rest;
   }
-  void add_to(Total<double>& total) const {
+  void add_to(Total& total) const {
     total.add(first_lane(sum_));
     total.add(last_lane(sum_));
     total.add(sum_lanes(rest_));
@@ -110,7 +132,7 @@ struct Sums {
 
 template <class T>
 SIMDNORM_ONCE Sums sums_of(const PairTotal<T>& totals) {
-  Total<double> d = {}, dd = {};
+  Total d, dd;
   totals.d.add_to(d);
   totals.dd.add_to(dd);
   return {d.value(), dd.value()};

@@ -504,3 +504,83 @@ TEST_CASE("the worst that a search found keeps the promise: doubles, small besid
       {kLayerNorm, 2, 95, 1, 1.4360214039798704, 0.00013808220281014656, 0.0001380822023366935, 1, true},
   });
 }
+
+namespace {
+
+/// Up to eight values in an order that repeats, each for a step (eight vectors of a row, eight rows of a column), and
+/// the rest after the last step one by one. The first ones, which choose the pivot, have an order of their own.
+struct Patterned {
+  const Operation& operation;
+  std::size_t count;
+  bool is_column;
+  std::vector<float> values;
+  std::string first, steps;
+  bool alternating = false;
+};
+
+CallOf<float> call_of(const Patterned& found) {
+  const std::size_t step = found.is_column ? 8 : 32;
+  Values x(found.count);
+  for (std::size_t i = 0; i < found.count; ++i) {
+    const std::size_t whole = found.count / step, at = i / step < whole ? i / step : whole + i % step;
+    const char digit = i < found.first.size() ? found.first[i] : found.steps[at % found.steps.size()];
+    x[i] = found.values[digit - '0'] * (found.alternating && i % 2 ? -1.0f : 1.0f);
+  }
+  if (!found.is_column) return {.shape = {found.count}, .axes = {0}, .x = x, .epsilon = 0};
+  Values columns(2 * found.count);
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i] = x[i / 2];
+  return {.shape = {found.count, 2}, .axes = {0}, .x = columns, .epsilon = 0};
+}
+
+}  // namespace
+
+TEST_CASE("the worst that a search found keeps the promise: values that mislead pivots and sums") {
+  const std::vector<Patterned> all = {
+      // 8.4e-7 while pivots could be 0.55 deviations from the mean.
+      {kLayerNorm,
+       1152,
+       false,
+       {1.46524477f, 0.00383639359f, -0.0260298233f, -0.495871305f, -0.361376047f, 1.71715772f, -3.12901211f,
+        -0.300366729f},
+       "2122301300063142",
+       "055221221221"},
+      // 8.1e-7 and 6.8e-7 while the rows after the last tree shared its sums.
+      {kLayerNorm,
+       95,
+       true,
+       {0.988417327f, -0.0623371601f, -1.3739413f, -0.378336817f, 0.423765182f, 1.52244556f, -0.332734317f,
+        0.376109779f},
+       "",
+       "0272221111124224125162222637445"},
+      {kLpNormalize,
+       95,
+       true,
+       {1.00252533f, 0.0209244676f, 0.0257461295f, 0.252486438f, 0.00177527324f, 8.63091846e-05f,
+        0.0211051051f, 0.322800517f},
+       "4154451445024522",
+       "61451445555422622210",
+       true},
+      // The worst since then.
+      {kLayerNorm,
+       95,
+       true,
+       {4.6970911f, 0.962244451f, 0.840489805f, 1.36855054f, -0.467697233f, -1.55165303f, 0.0220972896f,
+        0.809929729f},
+       "2122020011120026",
+       "37222221112123121175033476735322"},
+  };
+  Table<float> table;
+  for (const Patterned& found : all) {
+    const CallOf<float> call = call_of(found);
+    const Case what = case_of(found.operation, call, "found");
+    const std::string layout = std::string(found.operation.name) + (found.is_column ? ", column" : ", row");
+    const Values y = run(found.operation, call).y;
+    const reference::Result want = definition::expected(found.operation, call);
+    if (found.operation == kLayerNorm) {
+      table.add(layout, 0.5, what, y, want);
+    } else {
+      table.add_relative(layout, 0.5, what, y, want.y);
+    }
+  }
+  table.print_and_check();
+}

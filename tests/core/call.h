@@ -173,13 +173,13 @@ inline simdnorm::Status run_on(const Operation& o, const simdnorm::Arguments<dou
 inline simdnorm::Status run_on(const Operation& o, const simdnorm::Arguments<Half>& a) {
   return simdnorm::run_on_halves(o.on_floats.run, a);
 }
-inline std::size_t scratch_of(const Operation& o, const simdnorm::Arguments<float>& a) {
+inline std::uint64_t scratch_of(const Operation& o, const simdnorm::Arguments<float>& a) {
   return o.on_floats.scratch(a);
 }
-inline std::size_t scratch_of(const Operation& o, const simdnorm::Arguments<double>& a) {
+inline std::uint64_t scratch_of(const Operation& o, const simdnorm::Arguments<double>& a) {
   return o.on_doubles.scratch(a);
 }
-inline std::size_t scratch_of(const Operation& o, const simdnorm::Arguments<Half>& a) {
+inline std::uint64_t scratch_of(const Operation& o, const simdnorm::Arguments<Half>& a) {
   return simdnorm::scratch_on_halves(o.on_floats.scratch, a);
 }
 
@@ -313,7 +313,7 @@ ResultOf<T> run(const Operation& o, const CallOf<T>& call) {
       .variance_out = has_mean && call.variance_out ? variance_out.data() : nullptr,
       .inv_std_out = statistics > 0 && call.inv_std_out ? inv_std_out.data() : nullptr,
   };
-  const std::size_t bytes = scratch_of(o, arguments);
+  const std::uint64_t bytes = scratch_of(o, arguments);
   ScratchMemory scratch(bytes);
   arguments.scratch = scratch.data();
   if (scratch_of(o, arguments) != bytes) FAIL("the scratch needed depends on whether there is some");

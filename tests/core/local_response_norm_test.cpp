@@ -245,6 +245,27 @@ TEMPLATE_TEST_CASE("local response norm: zeros", "", float, double) {
             std::numeric_limits<T>::quiet_NaN());
 }
 
+TEMPLATE_TEST_CASE("local response norm: an odd last value beside the end of the scratch", "", float,
+                   double) {
+  using T = TestType;
+  // Alone in its vector, whose other lane has k = 0 for its sum. With as many values as fill 64 bytes the
+  // sanitizers see what is read after them.
+  for (const std::size_t channels : {1, 3, 5, 7}) {
+    for (std::size_t size = 1; size <= 8; ++size) {
+      const CallOf<T> call = {.shape = {1, channels},
+                              .axes = {1},
+                              .x = ValuesOf<T>(channels, T{3}),
+                              .size = size,
+                              .alpha = static_cast<double>(size),
+                              .beta = 0.5,
+                              .k = 0};
+      const ValuesOf<T> y = run(kLocalResponseNorm, call).y;
+      const double window = static_cast<double>(std::min(channels, (size - 1) / 2 + 1));
+      CHECK(std::fabs(y.back() * std::sqrt(window) - 1) < 1e-6);
+    }
+  }
+}
+
 TEST_CASE("local response norm without values writes nothing") {
   for (const Shape& shape : {Shape{0, 3}, Shape{3, 0}, Shape{2, 3, 0}}) {
     CHECK(run<float>(kLocalResponseNorm, {.shape = shape, .axes = {1}, .size = 5}).status == Status::kOk);

@@ -1119,6 +1119,33 @@ describe('edge cases', () => {
     }
   });
 
+  test.each(titled(centered))('a dy of one value, of any size, gives zeros: %s', (_, layout) => {
+    const size = product(layout.shape);
+    const zeros = new Float64Array(size);
+    for (const constant of [1, 1.6001, 100.1, -3.3e7]) {
+      for (const [deviation, ratio] of [
+        [0.1, 0],
+        [0.1, 1e4],
+      ] as const) {
+        const x = draw(size, 1, ratio * deviation, deviation);
+        const got = numbersOf(run(layout, new Float32Array(size).fill(constant), x).dx as Floats);
+        expectNear(describeGradient(layout, 'dx', `dy ${constant}`), got, zeros, 0, zeros);
+      }
+    }
+  });
+
+  test.each(titled(centered))('a dy whose mean is 100 and 1e4 deviations keeps the promise: %s', (_, layout) => {
+    const size = product(layout.shape);
+    for (const offset of [100, -1e4]) {
+      const dy = drawSlopes(size, 2).map((value) => value + offset);
+      for (const deviation of [0.1, 30]) {
+        const x = draw(size, 1, 0, deviation);
+        const slopes = gradientsOf(layout, dy, x, {});
+        expectGradients(layout, run(layout, dy, x), slopes, `mean of dy ${offset}`);
+      }
+    }
+  });
+
   test.each(titled(layouts))('dy of zeros gives zeros: %s', (_, layout) => {
     const size = product(layout.shape);
     const zeros = new Float64Array(size);
@@ -1331,6 +1358,17 @@ describe('lpNormalize', () => {
       const x = draw(size, 1, 1, 3).map((value, i) => (i < size / 3 ? value * 1e-15 : value));
       const given = { p, epsilon: 1e-3 };
       expectGradients(layout, run(layout, dy, x, given), gradientsOf(layout, dy, x, given), 'one row below');
+    }
+  });
+
+  test.each(norms)('p %d: a norm of just epsilon is not below it', (p) => {
+    for (const size of [2, 20]) {
+      const x = new Float32Array(size);
+      x[0] = -0.75;
+      const dy = new Float32Array(size).fill(3);
+      const dx = new Float32Array(size).fill(4);
+      dx[0] = 0;
+      expect(sn.lpNormalizeBackward(dy, x, { p, epsilon: 0.75 }).dx).toEqual(p === 1 ? dx.fill(4, 1) : dx);
     }
   });
 
