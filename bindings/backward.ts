@@ -2,7 +2,7 @@
 
 import { run } from './call.js';
 import * as check from './check.js';
-import type { Numbers, Values } from './dtype.js';
+import { lengthOf, type Numbers, type Values } from './dtype.js';
 import type { Heap } from './heap.js';
 import {
   alongAxis,
@@ -43,7 +43,7 @@ function start(heap: Heap, op: BackwardOp, dy: unknown, x: unknown, options: unk
   const started = startWith(heap, op, optionsOf[op], x, options);
   const { call } = started;
   call.dy = check.values(op, 'dy', dy, call.dtype);
-  check.sameLength(op, 'dy', call.dy.length, call.x.length, asX);
+  check.sameLength(op, 'dy', lengthOf(call.dy), call.length, asX);
   call.hasScratch = true;
   return started;
 }
@@ -72,7 +72,7 @@ function overAxes(started: Started): void {
   const count = setAxes(started);
   setLengths(started);
   call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
-  setSaved(started, call.x.length / count, () => `one for each place outside of axes ${check.list(call.axes)}`);
+  setSaved(started, call.length / count, () => `one for each place outside of axes ${check.list(call.axes)}`);
   setParameters(started, count, () => `the extents of axes ${check.list(call.axes)} of shape ${check.list(shape)}`);
 }
 

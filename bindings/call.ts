@@ -3,7 +3,18 @@
 // A call of few values is all overhead, so this and check.ts make no garbage that isn't needed: no closures over
 // lists of names, no messages that nobody reads.
 
-import { bytesOf, type DType, type Numbers, statisticsOf, type Values } from './dtype.js';
+import type { Options } from './check.js';
+import {
+  beginTogether,
+  bytesOf,
+  type DType,
+  lengthOf,
+  type Numbers,
+  shareMemory,
+  statisticsOf,
+  typedArrayTag,
+  type Values,
+} from './dtype.js';
 import { NormError } from './errors.js';
 import { aligned, type Heap, type Kernel } from './heap.js';
 
@@ -53,9 +64,13 @@ const moreScratch = 100;
 export interface Call {
   readonly op: string;
   readonly kernel: Kernel;
+  /** The user's own arrays, of which the call may have copies. */
+  readonly given: Options;
   readonly shape: readonly number[];
   readonly dtype: DType;
   readonly x: Values;
+  /** How many values x has. */
+  readonly length: number;
   /** Where y goes: undefined for a new array, null where only statistics are wanted. */
   out: Values | undefined | null;
   /** None is negative. */
@@ -90,18 +105,22 @@ export interface Call {
 export function newCall(
   op: string,
   kernel: Kernel,
+  given: Options,
   shape: readonly number[],
   dtype: DType,
   x: Values,
+  length: number,
   out: Values | undefined | null,
   hasHalves: boolean,
 ): Call {
   return {
     op,
     kernel,
+    given,
     shape,
     dtype,
     x,
+    length,
     out,
     axes: [],
     epsilon: 1e-5,
@@ -142,40 +161,37 @@ function mayBeSame(output: string, other: string): boolean {
 }
 
 /** What is written overlaps nothing else that the call touches, but for what may be the same. */
-function checkOverlap(call: Call): void {
-  const { x, dy, residual, scale, bias, mean, variance, invStd, lengths } = call;
-  const { out, residualOut, meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut } = call;
+function checkOverlap({ op, x, dy, given }: Call): void {
+  const { residual, scale, bias, mean, variance, invStd, lengths } = given;
+  const { out, residualOut, meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut } = given;
   const inputs = [x, dy, residual, scale, bias, mean, variance, invStd, lengths];
   const touched = [...inputs, out, residualOut, meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut];
   for (let i = firstWritten; i < touched.length; ++i) {
-    const output = touched[i];
-    if (!output?.length) continue;
-    const { buffer, byteOffset, byteLength } = output;
+    const output = touched[i] as Values | undefined | null;
+    if (!output || !typedArrayTag.call(output)) continue;
     for (let j = 0; j < i; ++j) {
-      const other = touched[j];
-      if (!other?.length || other.buffer !== buffer) continue;
-      if (other.byteOffset >= byteOffset + byteLength || byteOffset >= other.byteOffset + other.byteLength) continue;
+      const other = touched[j] as Values | undefined | null;
+      if (!other || !typedArrayTag.call(other) || !shareMemory(output, other)) continue;
       const name = names[i] as string;
       const otherName = names[j] as string;
       const mayBe = mayBeSame(name, otherName);
-      if (mayBe && byteOffset === other.byteOffset) continue;
+      if (mayBe && beginTogether(output, other)) continue;
       const hint = mayBe ? ` in part (${name} may be ${otherName} itself)` : '';
-      throw new NormError('ERR_OVERLAP', call.op, `${name} shares memory with ${otherName}${hint}`);
+      throw new NormError('ERR_OVERLAP', op, `${name} shares memory with ${otherName}${hint}`);
     }
   }
 }
 
 /** Copies in, runs the kernel, copies out. Returns y, or null where only statistics are wanted. */
 export function run(heap: Heap, call: Call): Values | null {
-  const { op, shape, axes, dtype, x, out, dy, residual, residualOut, scale, bias, mean, variance, invStd, lengths } =
-    call;
-  const { meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut } = call;
+  const { op, shape, axes, dtype, x, length, out, dy, residual, scale, bias, mean, variance, invStd, lengths } = call;
+  const { residualOut, meanOut, varianceOut, invStdOut, dScaleOut, dBiasOut } = call;
   if (out || residualOut || meanOut || varianceOut || invStdOut || dScaleOut || dBiasOut) checkOverlap(call);
 
-  const xBytes = aligned(bytesOf(dtype) * x.length);
+  const xBytes = aligned(bytesOf(dtype) * length);
   const statistics = statisticsOf(dtype);
   const numberBytes = bytesOf(statistics);
-  const roomFor = (values: Numbers | undefined) => (values ? aligned(numberBytes * values.length) : 0);
+  const roomFor = (values: Numbers | undefined) => (values ? aligned(numberBytes * lengthOf(values)) : 0);
   const parameters = roomFor(scale) + roomFor(bias) + roomFor(mean) + roomFor(variance) + roomFor(invStd);
   const statisticsOut = roomFor(meanOut) + roomFor(varianceOut) + roomFor(invStdOut);
   const results = statisticsOut + roomFor(dScaleOut) + roomFor(dBiasOut);
@@ -192,18 +208,21 @@ export function run(heap: Heap, call: Call): Values | null {
   let dScaleAddress = 0;
   let dBiasAddress = 0;
   let status = moreScratch;
-  for (let scratchBytes = call.hasScratch ? onlyMeasure : 0; status === moreScratch; ) {
-    const isMeasured = scratchBytes !== onlyMeasure;
-    block = heap.reserve(op, isMeasured ? bytes + scratchBytes : bytes);
+  let isMeasured = !call.hasScratch;
+  for (let scratchBytes = isMeasured ? 0 : onlyMeasure; status === moreScratch; isMeasured = true) {
+    // To measure takes no data. What was reserved for it would lie idle beside what replaces it.
+    block = heap.reserve(op, isMeasured ? bytes + scratchBytes : blockBytes);
     heap.skip(blockBytes);
+    // set() refuses an empty array whose buffer has shrunk beneath it. A parameter is only empty where x is.
+    const isCopied = isMeasured && length > 0;
     const place = (values: Numbers | undefined, offset: number) => {
-      const address = values ? heap.skip(numberBytes * values.length) : 0;
+      const address = values ? heap.skip(numberBytes * lengthOf(values)) : 0;
       heap.writeWord(block + offset, address);
       return address;
     };
     const copyIn = (values: Numbers | undefined, offset: number) => {
       const address = place(values, offset);
-      if (values && isMeasured) heap.copyIn(address, values, statistics);
+      if (values && isMeasured && (isCopied || lengthOf(values) > 0)) heap.copyIn(address, values, statistics);
     };
     // y takes x's place, and x + residual the residual's: these are copies already, and one array in the cache is
     // better than two.
@@ -213,11 +232,11 @@ export function run(heap: Heap, call: Call): Values | null {
     residualAddress = residual ? heap.skip(xBytes) : 0;
     heap.writeWord(block + offsets.residual, residualAddress);
     heap.writeWord(block + offsets.residualOut, residualOut ? residualAddress : 0);
-    if (isMeasured) heap.copyIn(xAddress, x, dtype);
-    if (isMeasured && residual) heap.copyIn(residualAddress, residual, dtype);
+    if (isCopied) heap.copyIn(xAddress, x, dtype);
+    if (isCopied && residual) heap.copyIn(residualAddress, residual, dtype);
     const dyAddress = dy ? heap.skip(xBytes) : 0;
     heap.writeWord(block + offsets.dy, dyAddress);
-    if (isMeasured && dy) heap.copyIn(dyAddress, dy, dtype);
+    if (isCopied && dy) heap.copyIn(dyAddress, dy, dtype);
     copyIn(scale, offsets.scale);
     copyIn(bias, offsets.bias);
     copyIn(mean, offsets.mean);
@@ -230,7 +249,7 @@ export function run(heap: Heap, call: Call): Values | null {
     dBiasAddress = place(dBiasOut, offsets.dBiasOut);
     const lengthsAddress = lengths ? heap.skip(lengthBytes) : 0;
     heap.writeWord(block + offsets.lengths, lengthsAddress);
-    if (lengths) heap.copyWordsIn(lengthsAddress, lengths);
+    if (lengths && isMeasured) heap.copyWordsIn(lengthsAddress, lengths);
     heap.writeWord(block + offsets.scratch, heap.skip(0));
     heap.writeWord(block + offsets.scratchBytes, scratchBytes);
     heap.writeDouble(block + offsets.epsilon, call.epsilon);
@@ -258,7 +277,7 @@ export function run(heap: Heap, call: Call): Values | null {
     heap.copyOut(xAddress, out, dtype);
     y = out;
   } else if (out === undefined) {
-    y = heap.copy(op, xAddress, x, dtype);
+    y = heap.copy(op, xAddress, length, x, dtype);
   }
   if (residualOut) heap.copyOut(residualAddress, residualOut, dtype);
   if (meanOut) heap.copyOut(meanAddress, meanOut, statistics);

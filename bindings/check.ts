@@ -5,14 +5,26 @@ import { type Call, maxRank } from './call.js';
 import {
   type DType,
   dtypeOfTag,
+  isBits,
+  isDetached,
+  lengthOf,
   type Numbers,
   numbersOfHalves,
   statisticsOf,
-  typedArrayLength,
   typedArrayTag,
   type Values,
 } from './dtype.js';
 import { NormError } from './errors.js';
+import { resultArray } from './heap.js';
+
+/** Undefined of a revoked proxy, of which nothing else can be asked. */
+export function isArray(value: unknown): value is unknown[] {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return undefined as unknown as false;
+  }
+}
 
 /** As a user writes it. */
 export function list(values: readonly number[]): string {
@@ -23,25 +35,25 @@ export function list(values: readonly number[]): string {
 export function kindOf(value: unknown): string {
   const tag = typedArrayTag.call(value);
   if (tag) return `${/^[AEIOU]/.test(tag) && !tag.startsWith('Ui') ? 'an' : 'a'} ${tag}`;
-  if (Array.isArray(value)) return 'an Array';
+  if (isArray(value)) return 'an Array';
   if (value === null || typeof value === 'undefined') return String(value);
   if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
   if (typeof value === 'string') return `the string ${JSON.stringify(value.slice(0, 40))}`;
-  return typeof value === 'object' ? `an object (${value.constructor?.name ?? 'of no class'})` : `a ${typeof value}`;
+  if (typeof value !== 'object') return `a ${typeof value}`;
+  let name: unknown;
+  try {
+    name = value.constructor.name;
+  } catch {
+    // Without a class, a revoked proxy, a getter: what is said of a wrong value is no place for an error of its own.
+  }
+  return `an object (${typeof name === 'string' ? name.slice(0, 40) : 'of no class'})`;
 }
 
-/** Only a detached buffer can't be viewed; an empty array looks the same otherwise. */
-function checkAttached(op: string, name: string, values: Values | Int32Array): void {
-  const length = typedArrayLength.call(values);
-  if (values.length !== length) {
-    throw new NormError('ERR_TYPE', op, `${name} has a length of its own, ${values.length}, but ${length} values`);
-  }
-  if (values.length > 0) return;
-  try {
-    new Uint8Array(values.buffer);
-  } catch {
-    throw new NormError('ERR_TYPE', op, `the buffer of ${name} is detached (was it transferred?)`);
-  }
+/** The length of an array that isn't detached. */
+function attachedLength(op: string, name: string, values: Values | Int32Array): number {
+  const length = lengthOf(values);
+  if (length > 0 || !isDetached(values)) return length;
+  throw new NormError('ERR_TYPE', op, `the buffer of ${name} is detached (was it transferred?)`);
 }
 
 const arraysOf = {
@@ -51,14 +63,14 @@ const arraysOf = {
 };
 
 function hintForBits(value: unknown): string {
-  const isBits = typedArrayTag.call(value) === 'Uint16Array';
-  return isBits ? ": if these are float16 bits, say dtype: 'float16'" : '';
+  return isBits(value) ? ": if these are float16 bits, say dtype: 'float16'" : '';
 }
 
 /** What may help whoever gave something else than a typed array of floats. */
 function hintFor(value: unknown): string {
-  if (!Array.isArray(value)) return hintForBits(value);
-  const isNested = value.some((element) => typeof element === 'object' && element !== null);
+  if (!isArray(value)) return hintForBits(value);
+  const first = value[0];
+  const isNested = typeof first === 'object' && first !== null;
   return isNested ? ': use Float32Array.from(x.flat(Infinity)) and shape' : ': use Float32Array.from(...)';
 }
 
@@ -84,11 +96,11 @@ export function dtypeOf(op: string, x: unknown, option: unknown, isOfParameters 
 /** An array of a type. */
 export function values(op: string, name: string, value: unknown, dtype: DType): Values {
   const tag = typedArrayTag.call(value);
-  const isRight = dtypeOfTag(tag) === dtype || (dtype === 'float16' && tag === 'Uint16Array');
+  const isRight = dtypeOfTag(tag) === dtype || (dtype === 'float16' && isBits(value));
   if (!isRight) {
     throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[dtype]}, as x is, got ${kindOf(value)}`);
   }
-  checkAttached(op, name, value as Values);
+  attachedLength(op, name, value as Values);
   return value as Values;
 }
 
@@ -108,7 +120,7 @@ export function optionalValues(
 ): Values | undefined {
   if (value === undefined || value === null) return undefined;
   const array = values(op, name, value, dtype);
-  sameLength(op, name, array.length, length, why);
+  sameLength(op, name, lengthOf(array), length, why);
   return array;
 }
 
@@ -127,8 +139,7 @@ export function optionalStatistics(
     throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[wanted]} (${reason}), got ${kindOf(value)}`);
   }
   const array = value as Numbers;
-  checkAttached(op, name, array);
-  sameLength(op, name, array.length, length, why);
+  sameLength(op, name, attachedLength(op, name, array), length, why);
   return array;
 }
 
@@ -147,16 +158,15 @@ export function vector(
   let array: Values;
   if (dtypeOfTag(tag) || (tag === 'Uint16Array' && hasHalves)) {
     array = value as Values;
-    checkAttached(op, name, array);
-    sameLength(op, name, array.length, length, why);
+    sameLength(op, name, attachedLength(op, name, array), length, why);
     return tag === 'Uint16Array' ? numbersOfHalves(array as Uint16Array) : (array as Numbers);
   }
-  if (!Array.isArray(value)) {
+  if (!isArray(value)) {
     const expected = 'a Float32Array, a Float64Array, a Float16Array or an array of numbers';
     throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}${hintForBits(value)}`);
   }
   sameLength(op, name, value.length, length, why);
-  return Float64Array.from(value as unknown[], (element, i) => {
+  return Float64Array.from(value, (element, i) => {
     if (typeof element === 'number') return element;
     throw new NormError('ERR_TYPE', op, `${name}[${i}] must be a number, got ${kindOf(element)}`);
   });
@@ -166,30 +176,33 @@ export function optionalVector(call: VectorCall, name: string, value: unknown, l
   return value === undefined || value === null ? undefined : vector(call, name, value, length, why);
 }
 
-/** The valid lengths of the items along axis 1, or absent. */
+/** A copy, which no worker can change, of the valid lengths of the items along axis 1, or absent. */
 export function lengthsOf(op: string, value: unknown, shape: readonly number[]): Int32Array | undefined {
   if (value === undefined || value === null) return undefined;
   const isTyped = typedArrayTag.call(value) === 'Int32Array';
-  if (!isTyped && !Array.isArray(value)) {
+  if (!isTyped && !isArray(value)) {
     throw new NormError('ERR_TYPE', op, `lengths must be an Int32Array or an array of integers, got ${kindOf(value)}`);
   }
   const given = value as Int32Array | unknown[];
-  if (isTyped) checkAttached(op, 'lengths', given as Int32Array);
+  const count = isTyped ? attachedLength(op, 'lengths', given as Int32Array) : given.length;
   if (shape.length < 2) {
     throw new NormError('ERR_SHAPE', op, `lengths are along axis 1, but shape ${list(shape)} has none`);
   }
   const [items, extent] = shape as [number, number];
-  sameLength(op, 'lengths', given.length, items, () => `the extent of axis 0 of shape ${list(shape)}`);
+  sameLength(op, 'lengths', count, items, () => `the extent of axis 0 of shape ${list(shape)}`);
+  const lengths = resultArray(op, 4 * items, () => new Int32Array(items));
   for (let i = 0; i < items; ++i) {
     const length: unknown = given[i];
     if (typeof length !== 'number') {
       throw new NormError('ERR_TYPE', op, `lengths[${i}] must be an integer, got ${kindOf(length)}`);
     }
-    if (Number.isInteger(length) && length >= 0 && length <= extent) continue;
-    const range = `an integer from 0 to ${extent}, the extent of axis 1`;
-    throw new NormError('ERR_RANGE', op, `lengths[${i}] must be ${range}, got ${length}`);
+    if (!(Number.isInteger(length) && length >= 0 && length <= extent)) {
+      const range = `an integer from 0 to ${extent}, the extent of axis 1`;
+      throw new NormError('ERR_RANGE', op, `lengths[${i}] must be ${range}, got ${length}`);
+    }
+    lengths[i] = length;
   }
-  return isTyped ? (given as Int32Array) : Int32Array.from(given as number[]);
+  return lengths;
 }
 
 /** How many letters must be added, removed or changed to get from a to b (Levenshtein 1966). */
@@ -227,7 +240,8 @@ function nearestName(name: string, names: readonly string[]): string | undefined
   return least <= Math.min(3, name.length / 2) ? names[distances.indexOf(least)] : undefined;
 }
 
-function rejectUnknown(op: string, name: string, names: readonly string[]): never {
+function rejectUnknown(op: string, given: string, names: readonly string[]): never {
+  const name = given.slice(0, 40);
   const nearest = nearestName(name, names);
   const hint = nearest ? `did you mean '${nearest}'?` : `there are ${names.join(', ')}`;
   throw new NormError('ERR_TYPE', op, `no option '${name}': ${hint}`);
@@ -236,8 +250,8 @@ function rejectUnknown(op: string, name: string, names: readonly string[]): neve
 /** Makes sure that the options are an object with no others than these in it. */
 export function optionNames(op: string, value: unknown, names: readonly string[]): void {
   if (value === undefined || value === null) return;
-  if (typeof value !== 'object' || Array.isArray(value) || ArrayBuffer.isView(value)) {
-    const hint = Array.isArray(value) ? ': a shape is { shape: [...] }' : '';
+  if (typeof value !== 'object' || isArray(value) !== false || ArrayBuffer.isView(value)) {
+    const hint = isArray(value) ? ': a shape is { shape: [...] }' : '';
     throw new NormError('ERR_TYPE', op, `the options must be an object, got ${kindOf(value)}${hint}`);
   }
   for (const name in value) {
@@ -278,36 +292,48 @@ export interface Options {
 
 const noOptions = {} as Options;
 
-function settled(value: unknown): unknown {
-  return Array.isArray(value) ? [...value] : value;
+/** A plain array, copied, if it isn't longer than what can be right: `x` has no fewer values, if it has any. */
+export function settled(op: string, name: string, value: unknown, x?: unknown): unknown {
+  if (!isArray(value)) return value;
+  const ofAxes = name === 'shape' || name === 'axes';
+  const most = ofAxes ? maxRank : Math.max(2 ** 20, typedArrayTag.call(x) ? lengthOf(x as Values) : 0);
+  const { length } = value;
+  // A proxy's length may be anything.
+  if (typeof length !== 'number' || !(length <= most)) {
+    const code = name === 'axes' ? 'ERR_AXIS' : 'ERR_SHAPE';
+    throw new NormError(code, op, `${name} may have ${most} values at most, got ${kindOf(length)}`);
+  }
+  const copy: unknown[] = [];
+  for (let i = 0; i < length; ++i) copy.push(value[i]);
+  return copy;
 }
 
 /**
  * The options, each read once, and plain arrays copied. Options and elements may be getters, which may do anything, such
  * as detach an array that has been checked: after this, no code of the user's runs until the call is done.
  */
-export function options(op: string, value: unknown, names: readonly string[]): Options {
+export function options(op: string, value: unknown, names: readonly string[], x?: unknown): Options {
   optionNames(op, value, names);
   const o = (value ?? noOptions) as Options;
   return {
-    shape: settled(o.shape),
+    shape: settled(op, 'shape', o.shape, x),
     dtype: o.dtype,
-    axes: settled(o.axes),
+    axes: settled(op, 'axes', o.axes, x),
     axis: o.axis,
     groups: o.groups,
-    scale: settled(o.scale),
-    bias: settled(o.bias),
+    scale: settled(op, 'scale', o.scale, x),
+    bias: settled(op, 'bias', o.bias, x),
     epsilon: o.epsilon,
-    mean: settled(o.mean),
-    variance: settled(o.variance),
+    mean: settled(op, 'mean', o.mean, x),
+    variance: settled(op, 'variance', o.variance, x),
     out: o.out,
-    lengths: settled(o.lengths),
+    lengths: settled(op, 'lengths', o.lengths, x),
     residual: o.residual,
     residualOut: o.residualOut,
     meanOut: o.meanOut,
     varianceOut: o.varianceOut,
     invStdOut: o.invStdOut,
-    invStd: settled(o.invStd),
+    invStd: settled(op, 'invStd', o.invStd, x),
     dScaleOut: o.dScaleOut,
     dBiasOut: o.dBiasOut,
     p: o.p,
@@ -381,13 +407,10 @@ export function orderOfNorm(op: string, value: unknown): number {
 }
 
 /** The extents of x: those given, or [x.length]. */
-export function shapeOf(op: string, value: unknown, x: Values, name = 'x'): readonly number[] {
-  if (value === undefined || value === null) return [x.length];
-  if (!Array.isArray(value)) {
+export function shapeOf(op: string, value: unknown, length: number, name = 'x'): readonly number[] {
+  if (value === undefined || value === null) return [length];
+  if (!isArray(value)) {
     throw new NormError('ERR_TYPE', op, `shape must be an array of integers, got ${kindOf(value)}`);
-  }
-  if (value.length > maxRank) {
-    throw new NormError('ERR_SHAPE', op, `shape has ${value.length} extents, the most are ${maxRank}`);
   }
   let size = 1;
   let largest = 0;
@@ -403,8 +426,8 @@ export function shapeOf(op: string, value: unknown, x: Values, name = 'x'): read
     if (extent > largest) largest = extent;
   }
   const extents = value as number[];
-  if (size !== x.length) {
-    throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has ${size} values, but ${name} has ${x.length}`);
+  if (size !== length) {
+    throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has ${size} values, but ${name} has ${length}`);
   }
   // An extent of 0 makes any other one possible, also one that 32 bits can't hold.
   if (largest >= 2 ** 32) throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has an extent beyond 2^32 - 1`);
@@ -434,11 +457,14 @@ export function axisOf(
 /** Axes counted from the front, in the order given. */
 export function axesOf(op: string, value: unknown, shape: readonly number[]): number[] {
   if (value === undefined || value === null) return [axisOf(op, 'axes', -1, shape)];
-  if (!Array.isArray(value)) return [axisOf(op, 'axes', value, shape)];
+  if (!isArray(value)) return [axisOf(op, 'axes', value, shape)];
   const axes: number[] = [];
   for (let i = 0; i < value.length; ++i) {
     const axis = axisOf(op, 'axes', value[i], shape, i);
-    if (axes.includes(axis)) throw new NormError('ERR_AXIS', op, `axes ${list(value)} name axis ${axis} twice`);
+    if (axes.includes(axis)) {
+      const given = value.slice(0, i + 1) as number[];
+      throw new NormError('ERR_AXIS', op, `axes ${list(given)} name axis ${axis} twice`);
+    }
     axes.push(axis);
   }
   return axes;

@@ -1,47 +1,35 @@
 // Batch norm at inference is linear, so the linear layer before it can do it as well.
 
 import * as check from './check.js';
-import { type Numbers, typedArrayTag, type Values } from './dtype.js';
+import { lengthOf, type Numbers, typedArrayTag, type Values } from './dtype.js';
 import { NormError } from './errors.js';
 import { resultArray } from './heap.js';
 
 const op = 'foldBatchNorm';
 
-/** The parts of a batch norm: those of a layer, or options as batchNorm has them. */
-interface Norm {
-  readonly mean: unknown;
-  readonly variance: unknown;
-  readonly scale: unknown;
-  readonly bias: unknown;
-  readonly epsilon: unknown;
-}
+/** Those of batchNorm that are read here, and those that change nothing. */
+const normOptions = ['mean', 'variance', 'scale', 'bias', 'epsilon', 'shape', 'axis', 'dtype'];
 
-function normOf(norm: unknown): Norm {
-  if (typeof norm !== 'object' || norm === null || ArrayBuffer.isView(norm)) {
-    const expected = 'a BatchNorm layer, or mean, variance, scale, bias and epsilon';
-    throw new NormError('ERR_TYPE', op, `norm must be ${expected}, got ${check.kindOf(norm)}`);
+/** A batch norm as options of batchNorm, from a layer or as they are. */
+function normOf(norm: unknown): unknown {
+  if (typeof norm === 'object' && norm !== null && !ArrayBuffer.isView(norm) && check.isArray(norm) === false) {
+    if (!('parameters' in norm)) return norm;
+    try {
+      const { runningMean, runningVariance, parameters, epsilon } = norm as unknown as {
+        runningMean: unknown;
+        runningVariance: unknown;
+        parameters: readonly { readonly name: string; readonly value: unknown }[];
+        epsilon?: unknown;
+      };
+      const parameterOf = (wanted: string) => parameters.find(({ name }) => name === wanted)?.value;
+      const affine = { scale: parameterOf('scale'), bias: parameterOf('bias') };
+      if (runningMean && runningVariance) return { mean: runningMean, variance: runningVariance, ...affine, epsilon };
+    } catch {
+      // Not everything that has parameters has those of a layer.
+    }
   }
-  if (!('parameters' in norm)) {
-    check.optionNames(op, norm, ['mean', 'variance', 'scale', 'bias', 'epsilon', 'shape', 'axis', 'dtype']);
-    return norm as Norm;
-  }
-  if (!('runningMean' in norm && 'runningVariance' in norm)) {
-    throw new NormError('ERR_TYPE', op, `norm must be a BatchNorm layer, got ${check.kindOf(norm)}`);
-  }
-  const { runningMean, runningVariance, parameters, epsilon } = norm as {
-    runningMean: unknown;
-    runningVariance: unknown;
-    parameters: readonly { readonly name: string; readonly value: unknown }[];
-    epsilon?: unknown;
-  };
-  const parameterOf = (wanted: string) => parameters.find(({ name }) => name === wanted)?.value;
-  return {
-    mean: runningMean,
-    variance: runningVariance,
-    scale: parameterOf('scale'),
-    bias: parameterOf('bias'),
-    epsilon,
-  };
+  const expected = 'a BatchNorm layer, or mean, variance, scale, bias and epsilon';
+  throw new NormError('ERR_TYPE', op, `norm must be ${expected}, got ${check.kindOf(norm)}`);
 }
 
 function floatsOf(name: string, value: unknown): Values {
@@ -59,18 +47,18 @@ export interface Folded {
 }
 
 export function foldBatchNorm(weightGiven: unknown, biasGiven: unknown, norm: unknown, options: unknown): Folded {
-  check.optionNames(op, options, ['shape', 'axis']);
-  const o = (options ?? {}) as { readonly shape?: unknown; readonly axis?: unknown };
+  // All code of the user's runs here, before anything that it could change is checked.
+  const o = check.options(op, options, ['shape', 'axis'], weightGiven);
+  const given = check.options(op, normOf(norm), normOptions, weightGiven);
   if (o.shape === undefined || o.shape === null) {
     throw new NormError('ERR_TYPE', op, 'shape is missing: { shape } is that of weight, output channels along axis 0');
   }
   const weight = floatsOf('weight', weightGiven);
-  const shape = check.shapeOf(op, Array.isArray(o.shape) ? [...o.shape] : o.shape, weight, 'weight');
+  const shape = check.shapeOf(op, o.shape, lengthOf(weight), 'weight');
   const axis = check.axisOf(op, 'axis', o.axis ?? 0, shape);
   const channels = shape[axis] as number;
   const hint = o.axis === undefined || o.axis === null ? ', unless you pass another axis' : '';
   const why = () => `the output channels, axis ${axis} of shape ${check.list(shape)}${hint}`;
-  const given = normOf(norm);
   // In double, and rounded once.
   const call = { op, dtype: 'float64', hasHalves: false } as const;
   const mean = check.vector(call, 'mean', given.mean, channels, why);
@@ -79,7 +67,7 @@ export function foldBatchNorm(weightGiven: unknown, biasGiven: unknown, norm: un
   const normBias = check.optionalVector(call, 'bias', given.bias, channels, why);
   const epsilon = check.epsilon(op, given.epsilon, 1e-5);
   const bias = biasGiven === null || biasGiven === undefined ? undefined : floatsOf('bias', biasGiven);
-  if (bias) check.sameLength(op, 'bias', bias.length, channels, why);
+  if (bias) check.sameLength(op, 'bias', lengthOf(bias), channels, why);
 
   const at = (values: Numbers | Values | undefined, i: number, absent: number) =>
     values ? (values[i] as number) : absent;
@@ -87,7 +75,7 @@ export function foldBatchNorm(weightGiven: unknown, biasGiven: unknown, norm: un
     return at(scale, c, 1) / Math.sqrt((variance[c] as number) + epsilon);
   });
   const inner = shape.slice(axis + 1).reduce((product, extent) => product * extent, 1);
-  const folded = resultArray(op, 4 * weight.length, () => new Float32Array(weight.length));
+  const folded = resultArray(op, 4 * lengthOf(weight), () => new Float32Array(lengthOf(weight)));
   for (let i = 0; i < folded.length; ++i) {
     folded[i] = (weight[i] as number) * (factors[Math.floor(i / inner) % channels] as number);
   }

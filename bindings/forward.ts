@@ -47,13 +47,13 @@ function start(heap: Heap, op: ForwardOp, x: unknown, options: unknown): Started
 /** Normalization over axes, with scale and bias along them. */
 function overAxes(started: Started, heap: Heap): Values {
   const { o, call } = started;
-  const { op, shape, dtype, x } = call;
+  const { op, shape, dtype, length } = call;
   const count = setAxes(started);
-  const groups = x.length / count;
+  const groups = length / count;
   setLengths(started);
   call.epsilon = check.epsilon(op, o.epsilon, 1e-5);
-  call.residual = check.optionalValues(op, 'residual', o.residual, dtype, x.length, asX);
-  call.residualOut = check.optionalValues(op, 'residualOut', o.residualOut, dtype, x.length, asX);
+  call.residual = check.optionalValues(op, 'residual', o.residual, dtype, length, asX);
+  call.residualOut = check.optionalValues(op, 'residualOut', o.residualOut, dtype, length, asX);
   if (call.residualOut && !call.residual) {
     throw new NormError('ERR_TYPE', op, 'residualOut is given without residual: it receives x + residual');
   }
@@ -164,7 +164,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     const { call } = started;
     const count = setAxes(started);
     setLengths(started);
-    const groups = call.x.length / count;
+    const groups = call.length / count;
     const mean = newStatistics(call, groups);
     const variance = newStatistics(call, groups);
     call.meanOut = mean;

@@ -1,6 +1,6 @@
 // The module's memory: the only file that reads and writes it, and the only one that knows that it can grow.
 
-import { bytesOf, type DType, halvesLike, type Values } from './dtype.js';
+import { bitsOf, bytesOf, type DType, halvesLike, lengthOf, type Values } from './dtype.js';
 import { NormError } from './errors.js';
 
 /** What embind exports: an address in, a status or an address out. The operations are there by their names. */
@@ -140,7 +140,7 @@ export class Heap {
     } else if (dtype === 'float64') {
       this.#float64.set(values, address >>> 3);
     } else {
-      this.#uint16.set(new Uint16Array(values.buffer, values.byteOffset, values.length), address >>> 1);
+      this.#uint16.set(bitsOf(values), address >>> 1);
     }
   }
 
@@ -155,15 +155,17 @@ export class Heap {
   }
 
   copyOut(address: number, values: Values, dtype: DType): void {
-    const target = dtype === 'float16' ? new Uint16Array(values.buffer, values.byteOffset, values.length) : values;
+    const length = lengthOf(values);
+    // A buffer may have shrunk beneath an empty array, which set() refuses then.
+    if (length === 0) return;
     // Not target.set(), which a subclass may have replaced.
-    set.call(target, this.#values(address, values.length, dtype));
+    set.call(dtype === 'float16' ? bitsOf(values) : values, this.#values(address, length, dtype));
   }
 
   /** A new array of the same class as another, with what is at an address. */
-  copy(op: string, address: number, like: Values, dtype: DType): Values {
-    return resultArray(op, like.length * bytesOf(dtype), () => {
-      const values = this.#values(address, like.length, dtype).slice();
+  copy(op: string, address: number, length: number, like: Values, dtype: DType): Values {
+    return resultArray(op, length * bytesOf(dtype), () => {
+      const values = this.#values(address, length, dtype).slice();
       return dtype === 'float16' ? halvesLike(like, values as Uint16Array) : values;
     });
   }

@@ -1,8 +1,9 @@
 // Layers as JSON: arrays as base64 of little-endian bytes, so that -0, NaN and infinity survive.
 
-import { kindOf } from './check.js';
+import { isArray, kindOf } from './check.js';
 import type { Numbers } from './dtype.js';
 import { NormError } from './errors.js';
+import { resultArray } from './heap.js';
 
 export function arrayToJSON(values: Numbers): string {
   const size = values.BYTES_PER_ELEMENT;
@@ -16,8 +17,19 @@ export function arrayToJSON(values: Numbers): string {
   return btoa(text);
 }
 
-/** Values for an array like another one. */
-export function arrayFromJSON<A extends Numbers>(op: string, name: string, json: unknown, like: A): A {
+interface Kind<A> {
+  new (length: number): A;
+  readonly BYTES_PER_ELEMENT: number;
+}
+
+/** An array of a length, which is made once the JSON is known to have as many values. */
+export function arrayFromJSON<A extends Numbers>(
+  op: string,
+  name: string,
+  json: unknown,
+  length: number,
+  Kind: Kind<A>,
+): A {
   if (typeof json !== 'string') {
     throw new NormError('ERR_TYPE', op, `${name} must be a base64 string in the JSON of a layer, got ${kindOf(json)}`);
   }
@@ -27,18 +39,22 @@ export function arrayFromJSON<A extends Numbers>(op: string, name: string, json:
   } catch (cause) {
     throw new NormError('ERR_TYPE', op, `${name} is not base64: ${kindOf(json)}`, { cause });
   }
-  const size = like.BYTES_PER_ELEMENT;
-  if (text.length !== size * like.length) {
-    throw new NormError('ERR_SHAPE', op, `${name} has ${text.length / size} values, expected ${like.length}`);
+  const size = Kind.BYTES_PER_ELEMENT;
+  if (text.length !== size * length) {
+    throw new NormError('ERR_SHAPE', op, `${name} has ${text.length / size} values, expected ${length}`);
   }
-  const view = new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer);
-  return like.map((_, i) => (size === 4 ? view.getFloat32(4 * i, true) : view.getFloat64(8 * i, true))) as A;
+  return resultArray(op, text.length, () => {
+    const view = new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer);
+    return new Kind(length).map((_, i) => {
+      return size === 4 ? view.getFloat32(4 * i, true) : view.getFloat64(8 * i, true);
+    }) as A;
+  });
 }
 
 /** The fields of a layer's JSON. */
 export function fieldsOf(op: string, json: unknown, name?: string): Record<string, unknown> {
   const what = name ? `${name} of a layer's JSON` : 'the JSON of a layer';
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+  if (typeof json !== 'object' || json === null || isArray(json) !== false) {
     const hint = typeof json === 'string' ? ': use JSON.parse' : '';
     throw new NormError('ERR_TYPE', op, `${what} must be an object, as toJSON makes it, got ${kindOf(json)}${hint}`);
   }

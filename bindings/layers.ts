@@ -1,10 +1,20 @@
 // Layers: parameters, gradients and running statistics around the operations.
 
 import * as check from './check.js';
-import { type DType, type Numbers, typedArrayTag, type Values } from './dtype.js';
+import {
+  bitsOf,
+  type DType,
+  isBits,
+  lengthOf,
+  type Numbers,
+  shareMemory,
+  typedArrayTag,
+  type Values,
+} from './dtype.js';
 import { NormError } from './errors.js';
 import { resultArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
+import { asX, newStatistics } from './operation.js';
 import { Moving } from './running-statistics.js';
 import type { Layers, Operations, Parameter } from './types.js';
 
@@ -51,9 +61,10 @@ function integerOf(op: string, name: string, value: unknown, absent: number): nu
 
 /** The extents that a layer normalizes over. */
 function extentsOf(op: string, value: unknown): number[] {
-  const list: unknown[] = Array.isArray(value) ? [...value] : [value];
-  if (list.length === 0) throw new NormError('ERR_SHAPE', op, 'shape [] has no axes to normalize over');
-  return list.map((extent, i) => check.positiveInteger(op, Array.isArray(value) ? `shape[${i}]` : 'shape', extent));
+  const given = check.settled(op, 'shape', value);
+  if (!check.isArray(given)) return [check.positiveInteger(op, 'shape', given)];
+  if (given.length === 0) throw new NormError('ERR_SHAPE', op, 'shape [] has no axes to normalize over');
+  return given.map((extent, i) => check.positiveInteger(op, `shape[${i}]`, extent));
 }
 
 /** An array of a layer's own, if the engine has room for one. */
@@ -61,18 +72,15 @@ function newArray(op: string, length: number, value: number): Float32Array {
   return resultArray(op, 4 * length, () => new Float32Array(length).fill(value));
 }
 
-function newStatistics(dtype: DType, length: number): Numbers {
-  return dtype === 'float64' ? new Float64Array(length) : new Float32Array(length);
-}
-
-function shareMemory(a: Values, b: Values): boolean {
-  if (a.buffer !== b.buffer) return false;
-  return a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength;
-}
+/** What of a layer's options are the fields of its JSON, if it is made from one. No user knows it. */
+const restored = Symbol();
+/** The options of a layer, whose names have been checked. */
+type Given = Record<string, unknown> & { readonly [restored]?: Record<string, unknown> };
+type Constructor = new (...given: unknown[]) => Base;
 
 /** What all layers do. `op` is the layer's name. */
 abstract class Base {
-  training = true;
+  training: boolean;
   readonly parameters: readonly Parameter[];
   readonly epsilon: number;
   readonly affine: boolean;
@@ -82,16 +90,20 @@ abstract class Base {
   constructor(
     readonly op: string,
     size: number,
-    o: { readonly epsilon?: unknown; readonly affine?: unknown },
+    o: Given,
     names: readonly Parameter['name'][],
   ) {
     this.epsilon = check.epsilon(op, o.epsilon, 1e-5);
     this.affine = booleanOf(op, 'affine', o.affine, true);
+    const fields = o[restored];
+    this.training = booleanOf(op, 'training', fields?.training, true);
     this.parameters = Object.freeze(
       (this.affine ? names : []).map((name) =>
         Object.freeze({
           name,
-          value: newArray(op, size, name === 'scale' ? 1 : 0),
+          value: fields
+            ? arrayFromJSON(op, name, fields[name], size, Float32Array)
+            : newArray(op, size, name === 'scale' ? 1 : 0),
           gradient: newArray(op, size, 0),
         }),
       ),
@@ -133,24 +145,51 @@ abstract class Base {
     for (const { gradient } of this.parameters) gradient.fill(0);
   }
 
+  /** What the layer reads and changes between calls, by its names in messages. */
+  protected own(): [name: string, values: Values][] {
+    return this.parameters.flatMap(({ name, value, gradient }): [string, Values][] => [
+      [name, value],
+      [`the gradient of ${name}`, gradient],
+    ]);
+  }
+
+  /** What is written may be neither the layer's own nor an x that a backward call is going to read. */
+  #checkOut(out: unknown, waiting: readonly Pick<Kept, 'x'>[], lengths?: unknown): void {
+    if (!typedArrayTag.call(out)) return;
+    const kept = waiting.map(({ x }): [string, Values] => ['an x that backward will need (in eval() none is kept)', x]);
+    for (const [name, values] of [...this.own(), ...kept, ['lengths', lengths] as const]) {
+      if (!typedArrayTag.call(values) || !shareMemory(out as Values, values as Values)) continue;
+      throw new NormError('ERR_OVERLAP', this.op, `out shares memory with ${name}`);
+    }
+  }
+
+  /** Runs an operation, whose errors are then those of the layer. */
+  #run<R>(operation: () => R): R {
+    try {
+      return operation();
+    } catch (error) {
+      if (!(error instanceof NormError) || error.op === this.op) throw error;
+      throw new NormError(error.code, this.op, error.message.slice(error.op.length + 2), { cause: error });
+    }
+  }
+
   forward(x: unknown, options?: unknown): Values {
-    const { op } = this;
-    const o = check.options(op, options, ['shape', 'dtype', 'out', ...(this.takesLengths ? ['lengths'] : [])]);
+    const { op, training } = this;
+    const o = check.options(op, options, ['shape', 'dtype', 'out', ...(this.takesLengths ? ['lengths'] : [])], x);
     const dtype = check.dtypeOf(op, x, o.dtype);
     const values = check.values(op, 'x', x, dtype);
-    const shape = check.shapeOf(op, o.shape ?? this.defaultShape(values.length), values);
+    const length = lengthOf(values);
+    const shape = check.shapeOf(op, o.shape ?? this.defaultShape(length), length);
     this.checkShape(shape);
-    const out = check.optionalValues(op, 'out', o.out, dtype, values.length, () => "x's length");
+    const out = check.optionalValues(op, 'out', o.out, dtype, length, asX);
     const lengths = check.lengthsOf(op, o.lengths, shape);
-    const bits = typedArrayTag.call(values) === 'Uint16Array' ? 'float16' : undefined;
+    const bits = isBits(values) ? 'float16' : undefined;
     const input: Input = { x: values, dtype, options: { shape, dtype: bits }, lengths, out };
-    if (!this.training) return this.run(input, undefined);
-    if (out && shareMemory(out, values)) {
-      throw new NormError('ERR_OVERLAP', op, 'out shares memory with x, which backward will need: call eval() first');
-    }
-    const invStd = newStatistics(dtype, this.groups(shape));
-    const y = this.run(input, invStd);
-    this.#kept.push({ x: values, options: input.options, lengths: lengths?.slice(), invStd });
+    // The operation is given copies of the lengths.
+    if (out) this.#checkOut(out, training ? [...this.#kept, input] : this.#kept, o.lengths);
+    const invStd = training ? newStatistics({ op, dtype }, this.groups(shape)) : undefined;
+    const y = this.#run(() => this.run(input, invStd));
+    if (invStd) this.#kept.push({ x: values, options: input.options, lengths, invStd });
     return y;
   }
 
@@ -161,12 +200,8 @@ abstract class Base {
       const why = this.training ? 'none waits for it' : 'in eval() none is kept';
       throw new NormError('ERR_STATE', this.op, `backward answers a forward call while training, and ${why}`);
     }
-    for (const { name, gradient } of this.parameters) {
-      if (ArrayBuffer.isView(o.out) && shareMemory(o.out as Values, gradient)) {
-        throw new NormError('ERR_OVERLAP', this.op, `out shares memory with the gradient of ${name}`);
-      }
-    }
-    const { dx, dScale, dBias } = this.gradients(dy, kept, o.out);
+    if (o.out) this.#checkOut(o.out, this.#kept.slice(0, -1));
+    const { dx, dScale, dBias } = this.#run(() => this.gradients(dy, kept, o.out));
     this.#kept.pop();
     for (const { name, gradient } of this.parameters) {
       const added = name === 'scale' ? dScale : dBias;
@@ -180,27 +215,13 @@ abstract class Base {
     const { op: layer, epsilon, affine, training } = this;
     return { layer, ...this.fields(), epsilon, affine, training, ...Object.fromEntries(values) };
   }
-
-  /** Takes what toJSON has made of another one of the same extents. */
-  protected restore(fields: Record<string, unknown>): this {
-    this.training = booleanOf(this.op, 'training', fields.training, true);
-    for (const { name, value } of this.parameters) value.set(arrayFromJSON(this.op, name, fields[name], value));
-    return this;
-  }
 }
 
 const layerOptions = ['epsilon', 'affine'];
 
-/** What a class's fromJSON is given, and the options in it. */
-function fromJSON(op: string, json: unknown, names: readonly string[]) {
-  const fields = fieldsOf(op, json);
-  const options = Object.fromEntries(names.map((name) => [name, fields[name]]));
-  return { fields, options };
-}
-
-function objectOf(op: string, options: unknown, names: readonly string[]): Record<string, unknown> {
+function objectOf(op: string, options: unknown, names: readonly string[]): Given {
   check.optionNames(op, options, names);
-  return (options ?? {}) as Record<string, unknown>;
+  return (options ?? {}) as Given;
 }
 
 /** The classes of an instance, around its operations. */
@@ -262,11 +283,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super('LayerNorm', shape, options, ['scale', 'bias']);
     }
 
-    static fromJSON(json: unknown): LayerNorm {
-      const { fields, options } = fromJSON('LayerNorm', json, layerOptions);
-      return new LayerNorm(fields.shape, options).restore(fields);
-    }
-
     protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Values {
       const { axes, scale, bias, epsilon } = this;
       return run.layerNorm(x, { ...options, axes, lengths, scale, bias, epsilon, out, invStdOut });
@@ -281,11 +297,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   class RmsNorm extends OverLast {
     constructor(shape: unknown, options?: unknown) {
       super('RmsNorm', shape, options, ['scale']);
-    }
-
-    static fromJSON(json: unknown): RmsNorm {
-      const { fields, options } = fromJSON('RmsNorm', json, layerOptions);
-      return new RmsNorm(fields.shape, options).restore(fields);
     }
 
     protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Values {
@@ -344,11 +355,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       this.#groups = check.groupsOf('GroupNorm', groups, this.channels);
     }
 
-    static fromJSON(json: unknown): GroupNorm {
-      const { fields, options } = fromJSON('GroupNorm', json, channelOptions);
-      return new GroupNorm(fields.groups, fields.channels, options).restore(fields);
-    }
-
     protected readonly takesLengths = false;
 
     protected groups(shape: readonly number[]): number {
@@ -375,11 +381,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super('InstanceNorm', channels, options, channelOptions);
     }
 
-    static fromJSON(json: unknown): InstanceNorm {
-      const { fields, options } = fromJSON('InstanceNorm', json, channelOptions);
-      return new InstanceNorm(fields.channels, options).restore(fields);
-    }
-
     protected readonly takesLengths = false;
 
     protected groups(shape: readonly number[]): number {
@@ -404,20 +405,17 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
     readonly unbiased: boolean;
     readonly #mean: Moving;
     readonly #variance: Moving;
-    #batchesSeen = 0;
+    #batchesSeen: number;
 
     constructor(channels: unknown, options?: unknown) {
       super('BatchNorm', channels, options, batchOptions);
       const o = objectOf('BatchNorm', options, batchOptions);
       this.momentum = check.momentumOf('BatchNorm', o.momentum);
       this.unbiased = booleanOf('BatchNorm', 'unbiased', o.unbiased, true);
-      this.#mean = new Moving('BatchNorm', this.channels, 0);
-      this.#variance = new Moving('BatchNorm', this.channels, 1);
-    }
-
-    static fromJSON(json: unknown): BatchNorm {
-      const { fields, options } = fromJSON('BatchNorm', json, batchOptions);
-      return new BatchNorm(fields.channels, options).restore(fields);
+      const fields = o[restored];
+      this.#batchesSeen = fields ? check.countOf('BatchNorm', 'batchesSeen', fields.batchesSeen) : 0;
+      this.#mean = new Moving('BatchNorm', this.channels, 0, 'runningMean', fields);
+      this.#variance = new Moving('BatchNorm', this.channels, 1, 'runningVariance', fields);
     }
 
     protected readonly takesLengths = true;
@@ -432,6 +430,10 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
 
     get batchesSeen(): number {
       return this.#batchesSeen;
+    }
+
+    protected override own(): [name: string, values: Values][] {
+      return [...super.own(), ['runningMean', this.runningMean], ['runningVariance', this.runningVariance]];
     }
 
     protected groups(): number {
@@ -481,25 +483,32 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       const running = { runningMean: this.#mean.toJSON(), runningVariance: this.#variance.toJSON() };
       return { ...super.fields(), momentum, unbiased, batchesSeen, ...running };
     }
-
-    protected override restore(fields: Record<string, unknown>): this {
-      this.#batchesSeen = check.countOf(this.op, 'batchesSeen', fields.batchesSeen);
-      this.#mean.restore(this.op, 'runningMean', fields.runningMean);
-      this.#variance.restore(this.op, 'runningVariance', fields.runningVariance);
-      return super.restore(fields);
-    }
   }
 
-  const classes = { LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm };
-  // As they are printed, although the package is minified.
-  for (const [name, value] of Object.entries(classes)) Object.defineProperty(value, 'name', { value: name });
-  return classes as unknown as Omit<Layers, 'foldBatchNorm'>;
+  // The classes, what their constructors take, by its names in their JSON, and their options.
+  const classes: Record<string, [Class: Constructor, given: string[], options: readonly string[]]> = {
+    LayerNorm: [LayerNorm, ['shape'], layerOptions],
+    RmsNorm: [RmsNorm, ['shape'], layerOptions],
+    GroupNorm: [GroupNorm, ['groups', 'channels'], channelOptions],
+    InstanceNorm: [InstanceNorm, ['channels'], channelOptions],
+    BatchNorm: [BatchNorm, ['channels'], batchOptions],
+  };
+  const entries = Object.entries(classes).map(([name, [Class, given, names]]) => {
+    const fromJSON = (json: unknown) => {
+      const fields = fieldsOf(name, json);
+      const options = Object.fromEntries(names.map((option) => [option, fields[option]]));
+      return new Class(...given.map((field) => fields[field]), { ...options, [restored]: fields });
+    };
+    // The name as it is printed, although the package is minified.
+    return [name, Object.defineProperties(Class, { name: { value: name }, fromJSON: { value: fromJSON } })];
+  });
+  return Object.fromEntries(entries);
 }
 
-function clearPadding(y: Values, [items, extent, ...rest]: readonly number[], lengths: Int32Array): void {
-  const place = rest.reduce((product, e) => product * e, 1);
-  const size = (extent as number) * place;
-  for (let item = 0; item < (items as number); ++item) {
-    y.fill(0, item * size + (lengths[item] as number) * place, (item + 1) * size);
-  }
+function clearPadding(y: Values, [, extent]: readonly number[], lengths: Int32Array): void {
+  const bits = bitsOf(y);
+  const size = bits.length / lengths.length;
+  lengths.forEach((length, item) => {
+    bits.fill(0, item * size + (length * size) / (extent as number), (item + 1) * size);
+  });
 }

@@ -2,7 +2,7 @@
 
 import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
 import { backward } from './backward.js';
-import { kindOf } from './check.js';
+import { isArray, kindOf } from './check.js';
 import { NormError } from './errors.js';
 import { foldBatchNorm } from './fold.js';
 import { forward } from './forward.js';
@@ -41,17 +41,19 @@ function pagesOf(name: 'initialMemory' | 'maximumMemory', bytes: unknown): numbe
   return Math.ceil(bytes / page);
 }
 
-function createMemory(options: LoadOptions): { memory: WebAssembly.Memory; limit: number } {
-  const initial = Math.max(leastPages, pagesOf('initialMemory', options.initialMemory) ?? leastPages);
-  const given = pagesOf('maximumMemory', options.maximumMemory);
+function createMemory({ initialMemory, maximumMemory }: LoadOptions): { memory: WebAssembly.Memory; limit: number } {
+  const initial = Math.max(leastPages, pagesOf('initialMemory', initialMemory) ?? leastPages);
+  const given = pagesOf('maximumMemory', maximumMemory);
   if (given !== undefined && given < initial) {
-    const numbers = `maximumMemory ${options.maximumMemory} is less than the ${initial * page} bytes to start with`;
+    const numbers = `maximumMemory ${maximumMemory} is less than the ${initial * page} bytes to start with`;
     throw new NormError('ERR_RANGE', 'load', numbers);
   }
+  // Of all 4 GiB the module would take the size, whose 32 bits are 0, for none.
+  const least = Math.min(initial, mostPages - 1);
   // Engines reserve addresses for the maximum. Those that are short of them get half, and half again.
   for (let maximum = given ?? mostPages; ; maximum = Math.ceil(maximum / 2)) {
     try {
-      return { memory: new WebAssembly.Memory({ initial, maximum }), limit: maximum * page };
+      return { memory: new WebAssembly.Memory({ initial: least, maximum }), limit: maximum * page };
     } catch (cause) {
       if (given !== undefined || maximum / 2 < initial) {
         const size = `${initial * page} bytes to start with, ${maximum * page} at most`;
@@ -104,7 +106,11 @@ async function compile(wasm: LoadOptions['wasm'], embedded: () => Uint8Array): P
 
 /** The message of whatever was thrown. */
 function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
+  try {
+    return String(cause instanceof Error ? cause.message : cause);
+  } catch {
+    return kindOf(cause);
+  }
 }
 
 /** Compiles and starts an instance with a memory of its own. `ended` is called when it can't be used any more. */
@@ -126,7 +132,7 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
       }).then(resolve, reject);
     });
   } catch (cause) {
-    if (cause instanceof NormError) throw cause;
+    if (isArray(cause) === false && cause instanceof NormError) throw cause;
     throw new NormError('ERR_LOAD', 'load', `the WebAssembly module can't be loaded: ${messageOf(cause)}`, { cause });
   }
   const heap = new Heap(glue, memory, limit, ended);

@@ -2,7 +2,7 @@
 
 import { type Call, newCall } from './call.js';
 import * as check from './check.js';
-import { type Numbers, statisticsOf, typedArrayTag } from './dtype.js';
+import { isBits, lengthOf, type Numbers, statisticsOf } from './dtype.js';
 import { NormError } from './errors.js';
 import { type Heap, type Kernel, resultArray } from './heap.js';
 
@@ -16,18 +16,19 @@ export interface Started {
 
 /** Whether a parameter is an array of bits. */
 function hasBits({ scale, bias, mean, variance, invStd }: check.Options): boolean {
-  return [scale, bias, mean, variance, invStd].some((vector) => typedArrayTag.call(vector) === 'Uint16Array');
+  return isBits(scale) || isBits(bias) || isBits(mean) || isBits(variance) || isBits(invStd);
 }
 
 /** Checks what every operation has: x, its shape and type, and where y goes. `names` are those of its options. */
 export function start(heap: Heap, op: string, names: readonly string[], x: unknown, options: unknown): Started {
-  const o = check.options(op, options, names);
+  const o = check.options(op, options, names, x);
   const dtype = check.dtypeOf(op, x, o.dtype, hasBits(o));
   const hasHalves = dtype === 'float16' || o.dtype === 'float16';
   const values = check.values(op, 'x', x, dtype);
-  const shape = check.shapeOf(op, o.shape, values);
-  const out = op === 'moments' ? null : check.optionalValues(op, 'out', o.out, dtype, values.length, asX);
-  return { o, call: newCall(op, heap.kernels[op] as Kernel, shape, dtype, values, out, hasHalves) };
+  const length = lengthOf(values);
+  const shape = check.shapeOf(op, o.shape, length);
+  const out = op === 'moments' ? null : check.optionalValues(op, 'out', o.out, dtype, length, asX);
+  return { o, call: newCall(op, heap.kernels[op] as Kernel, o, shape, dtype, values, length, out, hasHalves) };
 }
 
 /** Scale and bias, one value for each of `count`. */
@@ -79,7 +80,7 @@ export function perChannel(call: Call): () => string {
 }
 
 /** A new array for statistics, unless there is one. */
-export function newStatistics({ op, dtype }: Call, length: number): Numbers {
+export function newStatistics({ op, dtype }: Pick<Call, 'op' | 'dtype'>, length: number): Numbers {
   const isWide = statisticsOf(dtype) === 'float64';
   return resultArray(op, (isWide ? 8 : 4) * length, () =>
     isWide ? new Float64Array(length) : new Float32Array(length),

@@ -1,5 +1,6 @@
 // Running averages of batches' statistics.
 
+import { countOf } from './check.js';
 import { resultArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
 
@@ -14,11 +15,21 @@ export class Moving {
   /** Batches that each channel had values in. */
   readonly #seen: Float64Array;
 
-  constructor(op: string, channels: number, initial: number) {
-    const wide = () => resultArray(op, 8 * channels, () => new Float64Array(channels));
-    this.values = resultArray(op, 4 * channels, () => new Float32Array(channels).fill(initial));
-    this.#precise = wide().fill(initial);
-    this.#seen = wide();
+  /** With the fields of a layer's JSON what is there by the name. */
+  constructor(op: string, channels: number, initial: number, name: string, fields?: Record<string, unknown>) {
+    if (fields) {
+      const json = fieldsOf(op, fields[name], name);
+      this.#precise = arrayFromJSON(op, `${name}.values`, json.values, channels, Float64Array);
+      this.#seen = arrayFromJSON(op, `${name}.batches`, json.batches, channels, Float64Array);
+      this.#seen.forEach((count, c) => {
+        countOf(op, `${name}.batches[${c}]`, count);
+      });
+    } else {
+      const wide = () => resultArray(op, 8 * channels, () => new Float64Array(channels));
+      this.#precise = wide().fill(initial);
+      this.#seen = wide();
+    }
+    this.values = resultArray(op, 4 * channels, () => Float32Array.from(this.#precise));
   }
 
   /** Takes over what a caller has written into `values`. */
@@ -48,14 +59,5 @@ export class Moving {
   toJSON(): object {
     this.#follow();
     return { values: arrayToJSON(this.#precise), batches: arrayToJSON(this.#seen) };
-  }
-
-  restore(op: string, name: string, json: unknown): void {
-    const fields = fieldsOf(op, json, name);
-    const precise = arrayFromJSON(op, `${name}.values`, fields.values, this.#precise);
-    const seen = arrayFromJSON(op, `${name}.batches`, fields.batches, this.#seen);
-    this.#precise.set(precise);
-    this.#seen.set(seen);
-    this.values.set(precise);
   }
 }

@@ -7,7 +7,7 @@ export interface LoadOptions {
    * can lose a file. A URL or string, bytes, a Response (or a promise of one), or a compiled WebAssembly.Module.
    */
   wasm?: string | { href: string } | ArrayBuffer | ArrayBufferView | object | undefined;
-  /** Bytes of memory to start with. Default, and the least: 1 MiB. */
+  /** Bytes of memory to start with. Default, and the least: 1 MiB. Of 4 GiB the last 64 KiB are left for later. */
   initialMemory?: number | undefined;
   /** Bytes that the memory may grow to. Default, and the most: 4 GiB. */
   maximumMemory?: number | undefined;
@@ -132,7 +132,10 @@ export interface BatchNormTrainingResult<X, O> {
   variance: StatisticsArray<X>;
   /** 1 / sqrt(variance + epsilon): `invStdOut` where it was given. */
   invStd: StatisticsArray<X>;
-  /** Values in each channel. (With lengths and axis 0, where channels differ, an Int32Array of them.) */
+  /**
+   * Values in each channel. With lengths and axis 0, where every channel has a length of its own, it is an Int32Array of
+   * them instead, which the type doesn't say.
+   */
   count: number;
 }
 
@@ -492,8 +495,9 @@ export interface Operations {
    *
    * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
-   * dScale and dBias lose nothing over 1e6 rows.
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
+   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
+   * nothing over 1e6 rows.
    * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
    * computed in double.
    * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
@@ -530,8 +534,9 @@ export interface Operations {
    *
    * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
-   * dScale and dBias lose nothing over 1e6 rows.
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
+   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
+   * nothing over 1e6 rows.
    * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
    * computed in double.
    * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
@@ -567,8 +572,9 @@ export interface Operations {
    *
    * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
-   * dScale and dBias lose nothing over 1e6 rows.
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
+   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
+   * nothing over 1e6 rows.
    * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
    * computed in double.
    * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
@@ -606,8 +612,9 @@ export interface Operations {
    *
    * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
-   * dScale and dBias lose nothing over 1e6 rows.
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
+   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
+   * nothing over 1e6 rows.
    * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
    * computed in double.
    * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
@@ -642,11 +649,10 @@ export interface Operations {
    *
    * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
-   * dScale and dBias lose nothing over 1e6 rows.
-   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
-   * computed in double.
-   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   * Accuracy: 1e-6 * max(1, max|dx|); of float64 in terms of its epsilon. The sums of dScale and dBias lose nothing over
+   * 1e6 rows.
+   * Cost: about four passes, and the copies in and out.
+   * Edge cases: NaN and infinity in x stay in dScale, those in dy in their place of dx and their channel's gradients.
    *
    * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
    *
@@ -680,8 +686,9 @@ export interface Operations {
    *
    * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; of float64 in terms of its epsilon. The sums of
-   * dScale and dBias lose nothing over 1e6 rows.
+   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
+   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
+   * nothing over 1e6 rows.
    * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
    * computed in double.
    * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
@@ -718,7 +725,8 @@ export interface Operations {
    *
    * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
    *
-   * Accuracy: 1e-6 * max(1, max|dx|); of float64 in terms of its epsilon.
+   * Accuracy: 1e-6 * max(1, max|dx|); where dy is nearly a multiple of y, 1e-6 * max|dy| / norm. Of float64 in terms of
+   * its epsilon.
    * Cost: about four passes, and the copies in and out. Rows of fewer than 16 values are computed in double.
    * Edge cases: NaN and infinity stay in their row.
    *
@@ -776,10 +784,11 @@ export interface Layer {
   /** For an optimizer: for (const { value, gradient } of layer.parameters) ... */
   readonly parameters: readonly Parameter[];
   /**
-   * While training, keeps what backward needs: x by reference (so `out` may not be x: ERR_OVERLAP), on a stack, so that a
-   * recurrent network may call forward many times and backward as often, in reverse. Every one that isn't answered stays:
-   * call eval() for inference. Default shape: [x.length / size, ...the layer's], of layers with channels
-   * [x.length / channels, channels]: pass the shape of images.
+   * While training, keeps what backward needs: x by reference (so `out` may not be x, nor that of an earlier call:
+   * ERR_OVERLAP), on a stack, so that a recurrent network may call forward many times and backward as often, in reverse.
+   * Every one that isn't answered stays: call eval() for inference; what fromJSON makes of toJSON() keeps none. Default
+   * shape: [x.length / size, ...the layer's], of layers with channels [x.length / channels, channels]: pass the shape of
+   * images.
    */
   forward<X extends Input, O extends Input = X>(x: X, options?: ForwardOptions<O>): Given<O>;
   /** Adds to the gradients and returns dx. Without a forward to answer: ERR_STATE. */

@@ -49,7 +49,8 @@ std::uint64_t layer_norm_scratch(const Arguments<T>& arguments) {
 /// axes in the order given; inv_std (what layer_norm wrote, or null) one value for each place along the other
 /// axes. The mean is made again: a saved one would be rounded.
 /// Aliasing: y may be dy or x. Errors: none.
-/// Accuracy: 1e-6 * max(1, max|dx|). Sums lose nothing over 1e6 rows.
+/// Accuracy: 1e-6 * max(1, max|dx|); where dy * scale is nearly a multiple of xhat, so that little is left of it,
+/// 1e-6 * inv_std * max|dy * scale - its mean|. Sums lose nothing over 1e6 rows.
 /// Cost: about five passes. Groups of fewer than 16 values, and those along lengths, are computed in double.
 /// Edge cases: rows of one value give 0; what is past the lengths gives 0, its dy is ignored.
 /// Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450, supplement; PyTorch native_layer_norm_backward.

@@ -61,7 +61,9 @@ struct Window {
     before = std::min((arguments.size - 1) / 2, reach);
     after = std::min(arguments.size / 2, reach);
   }
-  std::uint64_t padded() const { return (std::uint64_t{before} + channels + after) * places; }
+  std::uint64_t padded() const {
+    return items == 0 ? 0 : (std::uint64_t{before} + channels + after) * places;
+  }
 };
 
 template <class T>

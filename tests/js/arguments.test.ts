@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { createContext, runInContext } from 'node:vm';
+import { Worker } from 'node:worker_threads';
 import { load, NormError, type Simdnorm } from 'simdnorm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -29,7 +31,7 @@ import {
   withBackward,
   written,
 } from './calls.ts';
-import { detach, draw, drawVariance, resizableBuffer } from './data.ts';
+import { detach, draw, drawVariance, outOfBounds, resizableBuffer } from './data.ts';
 import { narrow } from './float16-conversion.ts';
 import { expectBits } from './reference.ts';
 
@@ -548,29 +550,115 @@ describe('options that do things when they are read', () => {
 });
 
 describe('arrays of classes that lie', () => {
-  test('a length that is not the true one is refused', () => {
-    for (const op of allOps) {
-      for (const length of [2, 1e9, -1, '12']) {
-        const x = new Float32Array(12);
-        Object.defineProperty(x, 'length', { value: length });
-        const failure = expect.objectContaining({ code: 'ERR_TYPE' });
-        expect(() => call(sn, op, x, plain(op))).toThrowError(failure);
-        if (isBackward(op)) expect(() => call(sn, op, new Float32Array(12), plain(op), x)).toThrowError(failure);
-      }
-      for (const name of [...vectors[op], ...Object.keys(written[op]), 'lengths', 'residual']) {
-        const a = arrays();
-        const options = valid[op](a);
-        if (!(name in options)) continue;
-        // True where it counts and false where it is asked for, and the other way round.
-        const values = options[name] as Float32Array;
-        Object.defineProperty(values, 'length', { value: 1e6 });
-        expect(() => call(sn, op, a.x, options, a.dy)).toThrowError(NormError);
-        const longer = values instanceof Int32Array ? new Int32Array(100) : new Float32Array(100);
-        Object.defineProperty(longer, 'length', { value: (valid[op](arrays())[name] as Float32Array).length });
-        const all = { ...valid[op](arrays()), [name]: longer };
-        expect(() => call(sn, op, a.x, all, a.dy)).toThrowError(NormError);
+  const properties = ['length', 'byteLength', 'byteOffset', 'buffer'] as const;
+
+  /** An array of the same values in the middle of a buffer, whose own properties say something else, and do something. */
+  function lying<A extends ArrayBufferView & ArrayLike<number>>(values: A, onRead: (lie: A) => void): A {
+    const kind = values.constructor as new (buffer: ArrayBuffer, offset: number, length: number) => A;
+    const lie = new kind(new ArrayBuffer(values.byteLength + 64), 16, values.length);
+    (lie as unknown as Float32Array).set(values);
+    const false_: Record<(typeof properties)[number], unknown> = {
+      length: 1e6,
+      byteLength: 0,
+      byteOffset: 0,
+      buffer: new ArrayBuffer(8),
+    };
+    for (const name of properties) {
+      Object.defineProperty(lie, name, {
+        get() {
+          onRead(lie);
+          return false_[name];
+        },
+      });
+    }
+    return lie;
+  }
+
+  test.each(allOps)('what an array of %s says of itself is neither believed nor asked', (op) => {
+    for (const dtype of dtypes) {
+      // As many values as there are, whoever asks; read as a getter would after they have been checked.
+      let reads = 0;
+      const lie = <A extends ArrayBufferView & ArrayLike<number>>(values: A) =>
+        lying(values, (each) => {
+          reads += 1;
+          if (each instanceof Int32Array) each.fill(1e9);
+        });
+      const { x, options } = ofType(dtype, draw(12, 1));
+      const given = dtype === 'float32' ? valid[op](arrays()) : { ...plain(op), ...options };
+      const lies = (of: Options) => {
+        const views = Object.entries(of).filter(([, value]) => ArrayBuffer.isView(value));
+        return { ...of, ...Object.fromEntries(views.map(([name, value]) => [name, lie(value as Float32Array)])) };
+      };
+      const expected = results(sn, op, x, given);
+      const liars = lies(given);
+      const got = results(sn, op, lie(x), liars, lie(slopeOf(x)));
+      expect(reads).toBe(0);
+      expect(Object.keys(got)).toEqual(Object.keys(expected));
+      for (const [name, values] of Object.entries(expected)) {
+        if (!ArrayBuffer.isView(values)) continue;
+        const floats = got[name as keyof Results] as Floats;
+        const plainly = Array.from({ length: (values as Floats).length }, (_, i) => floats[i] as number);
+        expect(plainly).toEqual([...(values as Floats)]);
       }
     }
+  });
+
+  test('an overlap that an array says it does not have is one', () => {
+    for (const op of withBackward(normalizations)) {
+      const memory = draw(16, 1);
+      const out = memory.subarray(4);
+      for (const name of properties) Object.defineProperty(out, name, { value: name === 'buffer' ? {} : 0 });
+      const failure = expect.objectContaining({ code: 'ERR_OVERLAP', op });
+      expect(() => call(sn, op, memory.subarray(0, 12), { ...plain(op), out }, draw(12, 2))).toThrow(failure);
+      expect(memory).toEqual(draw(16, 1));
+    }
+  });
+
+  test('an array out of the bounds of its buffer has no values, which are enough for an empty shape', () => {
+    for (const op of allOps.filter((each) => each !== 'batchNormTraining' && each !== 'batchNormTrainingBackward')) {
+      const shape = [0, ...shapes[op].slice(1)];
+      for (const kind of [Float32Array, Float64Array, Uint16Array] as unknown as Float32ArrayConstructor[]) {
+        const given = { ...plain(op), shape, ...(kind.BYTES_PER_ELEMENT === 2 && { dtype: 'float16' }) };
+        const expected = results(sn, op, new kind(0), given, new kind(0));
+        expect(results(sn, op, outOfBounds(kind), given, outOfBounds(kind))).toEqual(expected);
+        if (op === 'moments') continue;
+        const out = outOfBounds(kind);
+        expect(resultOf(results(sn, op, new kind(0), { ...given, out }, new kind(0)))).toBe(out);
+      }
+    }
+    const lengths = outOfBounds(Int32Array);
+    const meanOut = outOfBounds(Float32Array);
+    expect(sn.layerNorm(new Float32Array(0), { shape: [0, 4], lengths, meanOut })).toHaveLength(0);
+    const scale = outOfBounds(Uint16Array);
+    const failure = expect.objectContaining({ code: 'ERR_SHAPE' });
+    expect(() => sn.layerNorm(new Uint16Array(4), { dtype: 'float16', scale })).toThrow(failure);
+  });
+
+  test('lengths that a worker changes meanwhile harm nobody', async () => {
+    const shared = new Int32Array(new SharedArrayBuffer(12)).fill(2);
+    const code = `
+      const { shared, done } = require('node:worker_threads').workerData;
+      require('node:worker_threads').parentPort.postMessage('ready');
+      while (!Atomics.load(done, 0)) { shared[1] = 1e9; shared[1] = 2; }
+    `;
+    const done = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(code, { eval: true, workerData: { shared, done } });
+    await once(worker, 'message');
+    const instance = await load({});
+    const before = fingerprint(instance);
+    const x = draw(12, 1);
+    for (let i = 0; i < 20_000; ++i) {
+      try {
+        instance.layerNorm(x, { shape: [3, 4], lengths: shared });
+      } catch (error) {
+        // Wrong when they were read.
+        expect(error).toMatchObject({ name: 'NormError', code: 'ERR_RANGE' });
+      }
+    }
+    Atomics.store(done, 0, 1);
+    await once(worker, 'exit');
+    expect(fingerprint(instance)).toBe(before);
+    instance.dispose();
   });
 
   test('a method of a subclass is not called', () => {

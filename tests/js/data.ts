@@ -92,6 +92,21 @@ export function resizableBuffer(bytes: number, maxByteLength: number): ArrayBuff
   return new ArrayBuffer(...options) as ArrayBuffer & { resize(bytes: number): void };
 }
 
+/** A proxy of which nothing can be asked any more. */
+export function revoked(target: object = {}): object {
+  const { proxy, revoke } = Proxy.revocable(target, {});
+  revoke();
+  return proxy;
+}
+
+/** Values without any, since their buffer has shrunk beneath them. */
+export function outOfBounds<A>(kind: new (buffer: ArrayBuffer, offset: number, length: number) => A): A {
+  const buffer = resizableBuffer(64, 64);
+  const values = new kind(buffer, 32, 4);
+  buffer.resize(16);
+  return values;
+}
+
 /** As a worker's postMessage with a transfer list leaves it. */
 export function detach(values: ArrayBufferView): void {
   structuredClone(values.buffer, { transfer: [values.buffer as ArrayBuffer] });

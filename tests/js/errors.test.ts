@@ -19,6 +19,7 @@ import {
   overAxes,
   ragged,
   required,
+  results,
   shapes,
   slopeOf,
   valid,
@@ -28,7 +29,7 @@ import {
   withEpsilon,
   written,
 } from './calls.ts';
-import { canary, detach, draw, resizableBuffer } from './data.ts';
+import { canary, detach, draw, resizableBuffer, revoked } from './data.ts';
 
 let sn: Simdnorm;
 
@@ -166,6 +167,80 @@ for (const op of backwardOps) {
   bad.push({ title: "dy out of its buffer's bounds", op, code: 'ERR_SHAPE', dy: shrunk, says });
   const alone = (a: Arrays) => (sn[op] as (dy: unknown) => unknown)(a.dy);
   bad.push({ title: 'dy alone', op, code: 'ERR_TYPE', instead: alone, says: [/\bx\b/, 'undefined'] });
+}
+
+// What can hardly be looked at: the message must not make another error of it.
+const wouldThrow = Object.defineProperty({}, 'constructor', {
+  get() {
+    throw new TypeError('asked');
+  },
+});
+const oddities: [string, unknown][] = [
+  ['a revoked proxy', revoked()],
+  ['a revoked proxy of an array', revoked([])],
+  ['a proxy of a revoked proxy', new Proxy(revoked(), {})],
+  ['a constructor that throws', wouldThrow],
+  ['a class whose name is a symbol', Object.defineProperty({}, 'constructor', { value: { name: Symbol('A') } })],
+  [
+    'a class whose name is an object',
+    Object.defineProperty({}, 'constructor', { value: { name: Object.create(null) } }),
+  ],
+  ['without a prototype', Object.create(null)],
+  ['a symbol', Symbol('odd')],
+];
+for (const op of allOps) {
+  for (const [title, odd] of oddities) {
+    bad.push({ title: `x ${title}, odd`, op, code: 'ERR_TYPE', x: () => odd, says: ['x must be'] });
+    if (isBackward(op)) {
+      const says = ['dy must be'];
+      bad.push({ title: `dy ${title}, odd`, op, code: 'ERR_TYPE', dy: () => odd, says });
+    }
+  }
+  for (const [title, odd] of oddities.slice(0, 4)) {
+    for (const name of ['dtype', ...Object.keys(valid[op](arrays()))]) {
+      add(op, 'ERR_TYPE', `${name} ${title}, odd`, () => ({ [name]: odd }), name);
+      const isList = ['shape', 'axes', 'lengths', ...vectors[op]].includes(name);
+      const list = () => {
+        const given = valid[op](arrays())[name] as number[];
+        return { [name]: Array.from(given, (each, i) => (i === 0 ? odd : each)) };
+      };
+      if (isList) add(op, 'ERR_TYPE', `${name} that begins with ${title}, odd`, list, `${name}[0]`);
+    }
+  }
+  for (const [title, options] of oddities.slice(0, 3)) {
+    const instead = (a: Arrays) => call(sn, op, a.x, options);
+    bad.push({ title: `options ${title}`, op, code: 'ERR_TYPE', instead, says: ['options', 'object'] });
+  }
+  // Far longer than can be right, and so none to copy; or as long as a proxy says.
+  for (const name of ['shape', 'axes', 'lengths', ...vectors[op]]) {
+    if (!(name in valid[op](arrays()))) continue;
+    const code = name === 'axes' ? 'ERR_AXIS' : 'ERR_SHAPE';
+    add(op, code, `${name} of 5e8 holes`, () => ({ [name]: new Array(5e8) }), name, '500000000');
+    for (const length of [Infinity, NaN, 2 ** 53, Symbol('length'), Object.create(null)]) {
+      const lie = new Proxy([1], { get: (target, key) => (key === 'length' ? length : Reflect.get(target, key)) });
+      add(op, code, `${name} whose length is ${inspect(length)}`, () => ({ [name]: lie }), name);
+    }
+    const endless = () => {
+      const values = [1, 2, 3, 4, 5, 6, 7];
+      values[Symbol.iterator] = function* () {
+        for (;;) yield 1;
+      } as never;
+      return { [name]: values };
+    };
+    bad.push({
+      title: `${name} that iterate endlessly`,
+      op,
+      code: name === 'axes' ? 'ERR_AXIS' : 'ERR_SHAPE',
+      options: endless,
+      says: [name],
+    });
+  }
+  const letters = 'e'.repeat(1e6);
+  add(op, 'ERR_TYPE', 'an option of a million letters', () => ({ [letters]: 1 }), "'eeee");
+  for (const length of [3, 5e8]) {
+    const x = () => Object.assign(new Array(length), { some: 5 });
+    bad.push({ title: `x an Array of ${length} holes`, op, code: 'ERR_TYPE', x, says: ['x must be', 'an Array'] });
+  }
 }
 
 // dtype says what 16 bits are, and nothing else.
@@ -465,6 +540,10 @@ for (const op of withBackward(overAxes)) {
   add(op, 'ERR_AXIS', 'axes [0, 1, -2]', () => ({ axes: [0, 1, -2] }), '[0, 1, -2]', 'axis 0');
   for (const axes of ['1', {}, true, Int32Array.of(1), 1n]) {
     add(op, 'ERR_TYPE', `axes ${inspect(axes)}`, () => ({ axes }), 'axes', 'integer');
+  }
+  for (const odd of [Symbol('axis'), Object.create(null), 1n]) {
+    const says = ['axes [0, 0]', 'axis 0'];
+    add(op, 'ERR_AXIS', `axes repeated before ${typeof odd}`, () => ({ axes: [0, 0, odd] }), ...says);
   }
   for (const axis of ['1', null, undefined, [1]]) {
     add(op, 'ERR_TYPE', `axes ${inspect([axis])}`, () => ({ axes: [axis] }), 'axes[0]', 'integer');
@@ -820,6 +899,31 @@ for (const op of withBackward(normalizations)) {
     );
   }
 }
+// Parameters that are bits are converted, but what is written must not be theirs.
+for (const op of allOps) {
+  for (const name of vectors[op]) {
+    const length = vectorLength(op, name);
+    const instead = (a: Arrays) => {
+      const bits = ofType('float16', a.memory).x;
+      const out = bits.subarray(12, 24);
+      const given = {
+        ...required[op],
+        shape: shapes[op],
+        dtype: 'float16',
+        out,
+        [name]: bits.subarray(23, 23 + length),
+      };
+      return call(sn, op, bits.subarray(0, 12), given, bits.subarray(36, 48));
+    };
+    bad.push({
+      title: `${name} of bits in out`,
+      op,
+      code: 'ERR_OVERLAP',
+      instead,
+      says: ['out', name, 'shares memory'],
+    });
+  }
+}
 for (const op of backwardOps) {
   // out may be dy or x, but not reach into the other one.
   addOverlap(
@@ -1027,8 +1131,21 @@ describe('instances', () => {
     expect(a.isUntouched()).toBe(true);
   });
 
-  // 1e6 values are too many by themselves, 150,000 with what gradients need beside them.
-  test.each(backwardOps.flatMap((op) => [1_000_000, 150_000].map((size) => [op, size] as const)))(
+  test.each(['localResponseNorm', 'moments'] as const)(
+    'the scratch of %s is measured before there is any data: that may take most of the memory',
+    async (op) => {
+      const small = await load({ maximumMemory: 8 * 2 ** 20 });
+      const x = draw(1_500_000, 1);
+      // moments need some for axes in another order.
+      const options = op === 'moments' ? { shape: [1000, 4, 375], axes: [2, 0] } : { shape: [375_000, 4], size: 3 };
+      const expected = results(sn, op, x, options);
+      expect(results(small, op, x, options)).toEqual(expected);
+      small.dispose();
+    },
+  );
+
+  // 1e6 values are too many by themselves, 200,000 with what gradients need beside them.
+  test.each(backwardOps.flatMap((op) => [1_000_000, 200_000].map((size) => [op, size] as const)))(
     '%s that needs more memory than there is, for %i values, is ERR_MEMORY, and changes nothing',
     async (op, size) => {
       const small = await load({ maximumMemory: 2 * 2 ** 20 });

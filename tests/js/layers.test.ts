@@ -10,7 +10,7 @@ import {
 } from 'simdnorm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type DType, dtypes, type Floats, numbersOf, type Op, ofType, results } from './calls.ts';
-import { canary, detach, draw, drawScale, drawVariance, product, Random } from './data.ts';
+import { canary, detach, draw, drawScale, drawVariance, product, Random, revoked } from './data.ts';
 import { type Layout, layoutOptions, parameterLength, placesAlong, statisticsFor } from './layouts.ts';
 import { expectBits, expectNear, machineEpsilon } from './reference.ts';
 
@@ -399,6 +399,68 @@ describe.each(kinds)('$title', (kind) => {
     expectError('ERR_OVERLAP', () => forward(layer, memory.subarray(0, size), overlapping), /\bout\b/);
   });
 
+  test('out may not be an x that an earlier forward call has kept, until its backward call', () => {
+    const layer = make(sn);
+    fillParameters(layer, 5);
+    const [first, second, dy] = [xOf(1), xOf(2), dyOf(3)];
+    const expected = operations(layout, first, dy, layer);
+    forward(layer, first, { shape });
+    const state = stateOf(layer);
+    const out = new Float32Array(first.buffer);
+    expectError('ERR_OVERLAP', () => forward(layer, second, { shape, out }), /\bout\b/, /backward/);
+    layer.eval();
+    expectError('ERR_OVERLAP', () => forward(layer, second, { shape, out }), /\bout\b/, /backward/);
+    expectError('ERR_OVERLAP', () => forward(layer, first, { shape, out }), /\bout\b/, /backward/);
+    layer.train();
+    expect(stateOf(layer)).toBe(state);
+    forward(layer, second, { shape });
+    expectError('ERR_OVERLAP', () => backward(layer, dy, { out }), /\bout\b/, /backward/);
+    // Its own x nobody needs any more.
+    expect(backward(layer, dy, { out: second })).toBe(second);
+    expect(first).toEqual(xOf(1));
+    expect(backward(layer, dy, { out })).toBe(out);
+    expectSame(kind, shape, 'dx', out, expected.dx);
+    // Of the same x twice, the one that is left is read again.
+    const twice = xOf(4);
+    forward(layer, twice, { shape });
+    forward(layer, twice, { shape });
+    expectError('ERR_OVERLAP', () => backward(layer, dy, { out: twice }), /\bout\b/);
+    backward(layer, dy);
+    expect(backward(layer, dy, { out: twice })).toBe(twice);
+  });
+
+  test('errors are in the name of the layer, whatever finds them', async () => {
+    const own = await load({});
+    const layer = make(own);
+    const x = xOf(1);
+    const [detached, dy] = [dyOf(1), dyOf(2)];
+    detach(detached);
+    const memory = new Float32Array(size + 1);
+    const attempts: (() => unknown)[] = [
+      () => layer.forward(new Float32Array(0)),
+      () => layer.forward(new Float32Array(0), { shape: [0, ...shape.slice(1, -1), 0] }),
+      () => layer.eval().forward(memory.subarray(0, size), { shape, out: memory.subarray(1) }),
+      () => layer.backward(detached),
+      () => layer.backward(dy, { out: detached }),
+      () => layer.backward(dy.subarray(1)),
+      () => layer.backward(dy, { out: parameterOf(layer, 'scale') }),
+      () => own.dispose() ?? layer.backward(dy),
+      () => layer.train().forward(x, { shape }),
+      () => layer.eval().forward(x, { shape }),
+    ];
+    layer.forward(x, { shape });
+    for (const attempt of attempts) {
+      try {
+        attempt();
+      } catch (error) {
+        expect(error).toMatchObject({ name: 'NormError', op: className });
+        expect((error as Error).message.startsWith(`${className}: `)).toBe(true);
+        expect((error as Error).message.slice(className.length + 2)).not.toMatch(/^\w+(Norm|Training|Backward): /);
+      }
+    }
+    expect(expectError('ERR_FREED', attempts.at(-1) as () => unknown).op).toBe(className);
+  });
+
   test('out receives y and dx and is returned', () => {
     const layer = make(sn);
     fillParameters(layer, 5);
@@ -673,6 +735,36 @@ describe.each(kinds)('$title', (kind) => {
       expectError('ERR_RANGE', fromJSON({ ...json, epsilon: -1 }), /epsilon/, /-1/);
     });
 
+    test('an array is made once the JSON is known to have as many values', async () => {
+      const json = JSON.parse(JSON.stringify(make(sn))) as Record<string, unknown>;
+      const large = 'shape' in json ? { shape: [2 ** 28] } : { channels: 2 ** 28 };
+      const made: number[] = [];
+      const { Float32Array: own } = globalThis;
+      globalThis.Float32Array = new Proxy(own, {
+        construct(target, given, newTarget) {
+          if (typeof given[0] === 'number') made.push(given[0]);
+          return Reflect.construct(target, given, newTarget);
+        },
+      });
+      try {
+        expectError('ERR_SHAPE', () => sn[className].fromJSON({ ...json, ...large }), /scale/, String(2 ** 28));
+      } finally {
+        globalThis.Float32Array = own;
+      }
+      expect(made).toEqual([]);
+    });
+
+    test('what has no JSON in it, or too much, is a NormError', () => {
+      const json = JSON.parse(JSON.stringify(make(sn))) as Record<string, unknown>;
+      const values = [revoked(), revoked([]), Object.create(null), Symbol('json'), new Array(5e8), 5n, NaN];
+      for (const value of values) {
+        expect(() => sn[className].fromJSON(value)).toThrow(NormError);
+        for (const name of Object.keys(json)) {
+          expect(() => sn[className].fromJSON({ ...json, [name]: value }), name).toThrow(NormError);
+        }
+      }
+    });
+
     test('another class does not take it', () => {
       const json = JSON.parse(JSON.stringify(make(sn)));
       for (const other of classes.filter((each) => each !== className)) {
@@ -760,6 +852,19 @@ describe('lengths', () => {
         expectError('ERR_TYPE', given('abc'), /lengths/);
         expectError('ERR_STATE', () => layer.backward(dy));
       }
+    }
+  });
+
+  test('may not be part of out', () => {
+    const buffer = new ArrayBuffer(64);
+    const out = new Float32Array(buffer, 0, 12);
+    const lengths = new Int32Array(buffer, 44, 2).fill(2);
+    for (const layer of [new sn.LayerNorm(2), new sn.RmsNorm(2), new sn.BatchNorm(2, { axis: 2 })]) {
+      const run = () => layer.forward(draw(12, 1), { shape: [2, 3, 2], lengths, out });
+      expectError('ERR_OVERLAP', run, /out/, /lengths/);
+      layer.eval();
+      expectError('ERR_OVERLAP', run, /out/, /lengths/);
+      expect([...new Uint32Array(buffer)]).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0, 0, 0]);
     }
   });
 
@@ -948,6 +1053,60 @@ describe('instances', () => {
       expect([...gradient]).toEqual([0, 0, 0, 0]);
       layer.backward(draw(4, 1));
     }
+  });
+
+  test('out may not be what a layer keeps between calls', () => {
+    for (const layer of [new sn.LayerNorm(4), new sn.RmsNorm(4), new sn.InstanceNorm(4), new sn.BatchNorm(4)]) {
+      const shape = layer instanceof sn.InstanceNorm ? [1, 4, 3] : [3, 4];
+      const small = layer instanceof sn.InstanceNorm ? [1, 4, 1] : [1, 4];
+      layer.forward(draw(12, 1), { shape });
+      const own = layer.parameters.flatMap(({ value, gradient }) => [value, gradient]);
+      if (layer instanceof sn.BatchNorm) own.push(layer.runningMean, layer.runningVariance);
+      const state = stateOf(layer);
+      for (const out of own) {
+        expectError('ERR_OVERLAP', () => layer.eval().forward(draw(4, 1), { shape: small, out }), /\bout\b/);
+        expectError('ERR_OVERLAP', () => layer.train().forward(draw(4, 1), { shape: small, out }), /\bout\b/);
+        expect(stateOf(layer)).toBe(state);
+      }
+      layer.backward(draw(12, 1));
+    }
+  });
+
+  test('more groups than an array has places for are a NormError', () => {
+    const norm = new sn.InstanceNorm(1000);
+    const x = new Float32Array(0);
+    const shape = [2 ** 32 - 1, 1000, 0];
+    const error = expectError(['ERR_MEMORY', 'ERR_SHAPE'], () => norm.forward(x, { shape }));
+    expect(error.op).toBe('InstanceNorm');
+  });
+
+  test('lengths are copied, and out past them is 0, whatever methods it has', () => {
+    class Refusing extends Float32Array {
+      override fill(): never {
+        throw new RangeError('called');
+      }
+    }
+    class Counted extends Int32Array {
+      static get [Symbol.species](): never {
+        throw new RangeError('asked');
+      }
+    }
+    const norm = new sn.BatchNorm(2, { axis: 2 });
+    const lengths = Counted.of(1, 2) as Int32Array;
+    const given = { shape: [2, 2, 2], lengths };
+    const x = draw(8, 1);
+    const expected = norm.forward(x, given);
+    expect([...expected.subarray(2, 4)]).toEqual([0, 0]);
+    for (const dtype of dtypes) {
+      const { x: values, options } = ofType(dtype, x);
+      const [y, again] = [0, 1].map(() => norm.eval().forward(values, { ...given, ...options } as object) as Floats);
+      expect([...(y as Floats)]).toEqual([...(again as Floats)]);
+      expect([...numbersOf(y as Floats).subarray(2, 4)]).toEqual([0, 0]);
+      expect([...numbersOf(y as Floats).subarray(4)].every((value) => value !== 0)).toBe(true);
+    }
+    const out = new Refusing(new ArrayBuffer(32)).map((value) => value) as Float32Array;
+    norm.eval().forward(x, { ...given, out });
+    expect([...out.subarray(2, 4)]).toEqual([0, 0]);
   });
 
   test('group and instance norm refuse channels where the items are', () => {
@@ -1148,6 +1307,46 @@ describe('foldBatchNorm', () => {
     expectError('ERR_SHAPE', fold(weight, null, new sn.BatchNorm(7), { shape }), /5/, /7/);
     const error = expectError('ERR_TYPE', fold(weight, null, norm, { shap: shape }), /'shap'.*'shape'/);
     expect(error.op).toBe('foldBatchNorm');
+  });
+
+  test('what can hardly be looked at is refused', () => {
+    const weight = draw(35, 5);
+    const shape = [5, 7];
+    const fold = sn.foldBatchNorm as (...args: unknown[]) => unknown;
+    const layer = { runningMean: norm.mean, runningVariance: norm.variance };
+    for (const odd of [revoked(), revoked([]), Symbol('odd'), Object.create(null), 5n, new Array(5e8), 'a']) {
+      expectError('ERR_TYPE', () => fold(odd, null, norm, { shape }), /weight/);
+      expectError('ERR_TYPE', () => fold(weight, odd, norm, { shape }), /bias/);
+      expectError('ERR_TYPE', () => fold(weight, null, odd, { shape }), /norm|mean/);
+      expectError('ERR_TYPE', () => fold(weight, null, norm, odd), /options|shape/);
+      expectError(['ERR_TYPE', 'ERR_SHAPE'], () => fold(weight, null, norm, { shape: odd }), /shape/);
+      for (const name of Object.keys(norm)) {
+        expectError(['ERR_TYPE', 'ERR_SHAPE'], () => fold(weight, null, { ...norm, [name]: odd }, { shape }), name);
+      }
+      expectError('ERR_TYPE', () => fold(weight, null, { ...layer, parameters: odd }, { shape }), /norm/);
+    }
+    for (const parameters of [5, [null], [undefined], null, [revoked()], { find: 5 }]) {
+      expectError('ERR_TYPE', () => fold(weight, null, { ...layer, parameters }, { shape }), /norm/);
+    }
+  });
+
+  test('what a getter of the norm detaches is noticed, whatever it is', () => {
+    const shape = [5, 7];
+    for (const name of Object.keys(norm) as (keyof typeof norm)[]) {
+      for (const victim of ['weight', 'bias', 'mean', 'scale'] as const) {
+        const arrays = { weight: draw(35, 5), bias: draw(5, 6), mean: norm.mean.slice(), scale: norm.scale.slice() };
+        const given = { ...norm, mean: arrays.mean, scale: arrays.scale };
+        const value = given[name];
+        const trap = Object.defineProperty(given, name, {
+          enumerable: true,
+          get() {
+            if (arrays[victim].length > 0) detach(arrays[victim]);
+            return value;
+          },
+        });
+        expectError('ERR_TYPE', () => sn.foldBatchNorm(arrays.weight, arrays.bias, trap, { shape }), /detached/);
+      }
+    }
   });
 });
 

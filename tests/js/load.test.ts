@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { type ErrorCode, type LoadOptions, load, NormError, type Simdnorm } from 'simdnorm';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { entry, runModule } from './child.ts';
-import { draw } from './data.ts';
+import { draw, revoked } from './data.ts';
 import { expectBits } from './reference.ts';
 
 const wasmUrl = new URL('../../dist/simdnorm.wasm', import.meta.url);
@@ -332,7 +332,34 @@ describe('what can go wrong', () => {
     expect(failure.message).toContain('mine');
   });
 
+  test.each([
+    ['an object without a prototype', Object.create(null)],
+    ['a revoked proxy', revoked()],
+    ['an Error whose message is a symbol', Object.assign(new Error('mine'), { message: Symbol('mine') })],
+  ])('whatever a promise is rejected with: %s', async (_, reason) => {
+    const failure = await failureOf(load({ wasm: Promise.reject(reason) }));
+    expect(failure.code).toBe('ERR_LOAD');
+    expect(failure.cause).toBe(reason);
+  });
+
+  test('an option is read once', async () => {
+    let reads = 0;
+    const options = {
+      maximumMemory: 0,
+      get initialMemory() {
+        reads += 1;
+        return 2 ** 21;
+      },
+    };
+    expect((await failureOf(load(options))).code).toBe('ERR_RANGE');
+    expect(reads).toBe(1);
+  });
+
   const wrong: [string, unknown, ErrorCode, ...string[]][] = [
+    ['options a revoked proxy', revoked(), 'ERR_TYPE', 'options'],
+    ['options a revoked proxy of an array', revoked([]), 'ERR_TYPE', 'options'],
+    ['initialMemory a revoked proxy', { initialMemory: revoked() }, 'ERR_TYPE', 'initialMemory'],
+    ['wasm a revoked proxy', { wasm: revoked() }, 'ERR_LOAD'],
     ['wasm a number', { wasm: 5 }, 'ERR_TYPE', 'wasm', 'number'],
     ['wasm a boolean', { wasm: true }, 'ERR_TYPE', 'wasm', 'boolean'],
     ['wasm a function', { wasm: () => bytes }, 'ERR_TYPE', 'wasm', 'function'],
@@ -386,6 +413,16 @@ describe('what can go wrong', () => {
     expect(small.memory.capacity).toBe(2 ** 20);
     expect(isWorking(odd) && isWorking(small)).toBe(true);
     expect((await load({ maximumMemory: 2 ** 20 })).memory).toEqual({ capacity: 2 ** 20, limit: 2 ** 20 });
+  });
+
+  // All 4 GiB at once are a number of bytes that 32 bits take for 0.
+  test.each([0, 1, 65535, 65536, 65537, 2 ** 31])('4 GiB less %i bytes to start with', async (less) => {
+    const sn = await load({ initialMemory: 2 ** 32 - less });
+    expect(isWorking(sn)).toBe(true);
+    expect(sn.layerNorm(draw(1e6, 2))).toHaveLength(1e6);
+    expect(sn.memory.capacity).toBe(Math.min(2 ** 32 - 65536, Math.ceil((2 ** 32 - less) / 65536) * 65536));
+    expect(sn.memory.limit).toBe(2 ** 32);
+    sn.dispose();
   });
 
   test('an engine that refuses the memory: less is asked for, down to an error', async () => {
