@@ -27,7 +27,12 @@ export const coreFaults = [
     'if (count > 0) odd = odd',
     'if (false) odd = odd',
   ],
-  ['the last rows of a column left out', 'src/moments.cpp', 'while (rows > 0) add.', 'for (; rows > 0; --rows) if (false) add.'],
+  [
+    'the last rows of a column left out',
+    'src/moments.cpp',
+    'while (rows > 0) add.',
+    'for (; rows > 0; --rows) if (false) add.',
+  ],
   ['infinities taken for a constant', 'src/moments.cpp', '? std::isfinite(first) :', '? true :'],
   ['merge without the distance of the means', 'src/moments.cpp', 'b.m2 + delta * delta *', 'b.m2 + 0 * delta *'],
   ['n - 1 for n', 'src/moments.h', 'return (m2 + m2_low) / count;', 'return (m2 + m2_low) / (count - 1);'],
@@ -153,12 +158,7 @@ export const gradientFaults = [
     'is_full ? weighted[place.flat(view, 0, i)] : 0;',
     'is_full ? 0 : T{0};',
   ],
-  [
-    'a norm of epsilon taken for less',
-    'src/gradients.cpp',
-    'return norm.dd < 1 - 8 *',
-    'return norm.dd < 2 - 8 *',
-  ],
+  ['a norm of epsilon taken for less', 'src/gradients.cpp', 'return norm.dd < 1 - 8 *', 'return norm.dd < 2 - 8 *'],
   ['gradients of few values in float', 'src/gradients.cpp', 'units < kFew ||', 'units < 1 ||'],
   ['a scale forgotten in g', 'src/gradients.cpp', '      weighted = g;\n', ''],
   [
@@ -219,7 +219,12 @@ export const bindingFaults = [
   ['lengths beyond the extent', 'bindings/check.ts', 'length >= 0 && length <= extent', 'length >= 0'],
   ['groups that do not divide', 'bindings/check.ts', 'if (channels % groups === 0) return groups;', 'return groups;'],
   ['one value per channel allowed', 'bindings/operation.ts', '? count === 1 :', '? count === 0 :'],
-  ['scratch for the measuring only', 'bindings/call.ts', 'isMeasured ? bytes + scratchBytes : blockBytes', 'isMeasured ? bytes : blockBytes'],
+  [
+    'scratch for the measuring only',
+    'bindings/call.ts',
+    'isMeasured ? bytes + scratchBytes : blockBytes',
+    'isMeasured ? bytes : blockBytes',
+  ],
   [
     'float16 parameters as numbers',
     'bindings/check.ts',
