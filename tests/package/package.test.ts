@@ -67,7 +67,8 @@ async function reachableTypes(): Promise<string[]> {
 
 describe('what is in it', () => {
   test('the built files, the types that they need, and what people read', async () => {
-    const expected = ['package.json', 'README.md', 'LICENSE', 'dist/index.js', 'dist/simdnorm.wasm'];
+    const built = ['dist/index.js', 'dist/index.js.map', 'dist/simdnorm.wasm'];
+    const expected = ['package.json', 'README.md', 'LICENSE', ...built];
     const types = await reachableTypes();
     const rest = files.filter((file) => file !== 'CHANGELOG.md' && !types.includes(file));
     expect(rest).toEqual(expected.sort());
@@ -77,7 +78,8 @@ describe('what is in it', () => {
   test('no sources, tests or archives', () => {
     const strangers = files.filter((file) => /\.(cpp|h|tgz|html|csv|mjs)$|(?<!\.d)\.ts$|test|node_modules/.test(file));
     expect(strangers).toEqual([]);
-    expect(unpackedBytes).toBeLessThan(450_000);
+    // A third of it is the map, which nobody downloads but who debugs.
+    expect(unpackedBytes).toBeLessThan(620_000);
   });
 
   test('no path of the machine that built it', async () => {
@@ -235,7 +237,7 @@ describe('types', () => {
     "sn.moments(x, { axes: '0' })",
     "sn.version = '2'",
     'sn.memory.limit = 0',
-    'sn.layerNorm = sn.moments',
+    'sn.layerNorm = 5',
     'sn.groupNorm(x)',
     'sn.groupNorm(x, { shape: [4] })',
     'sn.rmsNorm(x, { bias: [1] })',
