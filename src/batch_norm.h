@@ -13,7 +13,7 @@ namespace simdnorm {
 /// null) one value for each channel. epsilon is in units of x squared.
 /// Aliasing: y may be x. Errors: none.
 /// Accuracy: 5 machine epsilons * max(1, |y|) before bias, for the mean and variance as they are given.
-/// Cost: one sweep. Edge cases: variance + epsilon of 0 or less gives infinities and NaN.
+/// Cost: one sweep. Edge cases: variance + epsilon of 0 or less gives infinities and NaN; y past the lengths is 0.
 /// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 2. ONNX and WebNN batchNormalization.
 ///
 ///   const std::size_t shape[] = {2, 2}, axes[] = {1};
@@ -24,6 +24,7 @@ namespace simdnorm {
 template <class T = float>
 Status batch_norm(const Arguments<T>& arguments) {
   normalize_by_given(view_by_channel(arguments.shape, arguments.axes[0]), arguments);
+  if (arguments.lengths) clear_padding(arguments.shape, arguments.lengths, arguments.y);
   return Status::kOk;
 }
 

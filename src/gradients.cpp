@@ -94,7 +94,8 @@ struct Gradient {
     const std::size_t channels = view.channels, inner = view.inner;
     if (d_scale) std::fill_n(d_scale, channels, T{0});
     if (d_bias) std::fill_n(d_bias, channels, T{0});
-    if (channels == 0 || inner == 0) return;
+    // Without values the product of the other extents may be more than there are addresses.
+    if (view.size() == 0) return;
     const View parameters = {1, view.size() / (channels * inner), channels, inner, channels, inner};
     const auto no_pivot = [](const Place&, std::size_t) { return T{0}; };
     each_products(parameters, dy, h, no_pivot, [&](const Place& place, const T*, const Sums* sums) {
@@ -131,9 +132,9 @@ struct Gradient {
   bool is_below(const Place& place, std::size_t i, T factor) const {
     if (epsilon == 0 || factor < static_cast<T>(1 / epsilon)) return false;
     const T zeros[kTile<T>] = {};
-    Sums norm;
-    group_products(h, direction ? direction : h, zeros, view, place.outer, place.first + i, 1, &norm);
-    return norm.dd < 1 - 8 * std::numeric_limits<T>::epsilon();
+    Sums norm[kTile<T>];
+    group_products(h, direction ? direction : h, zeros, view, place.outer, place.first + i, 1, norm);
+    return norm->dd < 1 - 8 * std::numeric_limits<T>::epsilon();
   }
 
   void apply(const Place& place, const Slope<T>* slopes, const T* weighted) const {
@@ -429,10 +430,11 @@ std::size_t values_of_others(const Arguments<T>& arguments) {
   return product(arguments.shape.first(axis)) * product(arguments.shape.subspan(axis + 1));
 }
 
-/// Depends on the extents alone, so that no group's bits depend on the others'.
+/// Depends on the extents and axes alone, so that no group's bits depend on the others'. Lengths may leave few values
+/// to groups that are along them or over items.
 template <class T>
-bool has_few(const Arguments<T>& arguments, std::size_t units, bool is_along_lengths) {
-  return std::is_same_v<T, float> && (units < kFew || (arguments.lengths && is_along_lengths));
+bool has_few(const Arguments<T>& arguments, std::size_t units, bool may_be_cut) {
+  return std::is_same_v<T, float> && (units < kFew || (arguments.lengths && may_be_cut));
 }
 
 }  // namespace
@@ -442,7 +444,7 @@ void gradients_over_axes(Kind kind, const Arguments<T>& arguments) {
   const AxisList axes(arguments.axes);
   const Counts counts(arguments.shape, axes);
   if constexpr (std::is_same_v<T, float>) {
-    if (has_few(arguments, counts.units, axes.has(1))) {
+    if (has_few(arguments, counts.units, axes.has(0) || axes.has(1))) {
       return Doubles(arguments, counts.units, counts.groups).run([kind](const Arguments<double>& doubles) {
         gradients_over_axes(kind, doubles);
       });
@@ -456,7 +458,7 @@ std::uint64_t gradients_over_axes_scratch(Kind kind, const Arguments<T>& argumen
   const AxisList axes(arguments.axes);
   const Counts counts(arguments.shape, axes);
   if constexpr (std::is_same_v<T, float>) {
-    if (has_few(arguments, counts.units, axes.has(1))) {
+    if (has_few(arguments, counts.units, axes.has(0) || axes.has(1))) {
       const Doubles doubles(arguments, counts.units, counts.groups);
       return doubles.scratch.bytes() + gradients_over_axes_scratch(kind, doubles.doubles);
     }

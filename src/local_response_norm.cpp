@@ -5,6 +5,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "sums.h"
+
 namespace simdnorm {
 namespace {
 
@@ -100,11 +102,19 @@ class Item {
     const auto load_at = [](const double* p) {
       return kCount == 2 ? load(p) : load_partial(p, 1, f64x2::splat(0));
     };
-    f64x2 sum = f64x2::splat(0);
+    f64x2 sum = f64x2::splat(0), rest = sum;
     for (std::size_t c = 0; c <= reach(); ++c) {
       const f64x2 value = load_at(values_ + i + c * window_.places);
-      sum = sum + value * value;
+      if constexpr (std::is_same_v<T, double>) {
+        // Windows may be wide.
+        const TwoSum<f64x2> next(sum, value * value);
+        sum = next.sum;
+        rest = rest + next.rest;
+      } else {
+        sum = sum + value * value;
+      }
     }
+    sum = sum + rest;
     const f64x2 s = f64x2::splat(k_) + f64x2::splat(alpha_) * sum;
     const f64x2 power = power_(s), value = load_at(centre(i));
     const f64x2 result = is_divided_ ? value / power : value * power;
@@ -129,12 +139,12 @@ class Item {
       largest = std::max(largest, std::fabs(values_[i + c * window_.places]));
     }
     const double unit = largest > 0x1p400 ? 0x1p600 : largest < 0x1p-400 ? 0x1p-600 : 1;
-    double sum = 0;
+    Total sum;
     for (std::size_t c = 0; c <= reach(); ++c) {
       const double value = values_[i + c * window_.places] / unit;
-      sum += value * value;
+      sum.add(value * value);
     }
-    const double part = alpha_ * sum;
+    const double part = alpha_ * sum.value();
     const double k = k_ / unit / unit;
     const bool is_k_alone = part == 0 || std::fabs(k) > std::numeric_limits<double>::max();
     const double power = power_(is_k_alone ? k_ : k + part);

@@ -5,6 +5,7 @@
 // trees, and are then added to sums that are more precise: doubles for floats, pairs of doubles for doubles.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "simd.h"
@@ -35,7 +36,8 @@ class Total {
     sum_ = next.sum;
     rest_ += next.rest;
   }
-  double value() const { return sum_ + rest_; }
+  /// Infinity where one was added, whose rest is NaN.
+  double value() const { return std::isfinite(sum_) ? sum_ + rest_ : sum_; }
 
  private:
   double sum_ = 0, rest_ = 0;
@@ -71,7 +73,7 @@ class Totals<double, kRoom> {
     store(sums_ + i, next.sum);
     store(rests_ + i, load(rests_ + i) + next.rest);
   }
-  double value(std::size_t i) const { return sums_[i] + rests_[i]; }
+  double value(std::size_t i) const { return std::isfinite(sums_[i]) ? sums_[i] + rests_[i] : sums_[i]; }
 
  private:
   double sums_[kRoom], rests_[kRoom];
@@ -102,7 +104,8 @@ class VectorTotal<double> {
   void add_to(Total& total) const {
     total.add(first_lane(sum_));
     total.add(last_lane(sum_));
-    total.add(sum_lanes(rest_));
+    const double rest = sum_lanes(rest_);
+    if (std::isfinite(rest)) total.add(rest);
   }
 
  private:
