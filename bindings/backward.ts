@@ -1,23 +1,25 @@
 // The gradients of the operations.
 
-import { run } from './call.js';
+import { type Call, run } from './call.js';
 import * as check from './check.js';
-import { lengthOf, type Numbers, type Values } from './dtype.js';
+import type { Numbers } from './dtype.js';
 import type { Heap } from './heap.js';
 import {
   alongAxis,
-  asX,
   checkChannelCounts,
   newStatistics,
   othersThan,
   perChannel,
-  type Started,
+  perGroup,
+  perPlace,
+  perUnit,
   setAxes,
   setAxis,
   setGroups,
   setLengths,
   start as startWith,
 } from './operation.js';
+import { type Data, lengthOf, type Tensor } from './tensor.js';
 
 const everywhere = ['shape', 'dtype', 'out'];
 const parameters = ['scale', 'epsilon', 'dScaleOut', 'dBiasOut'];
@@ -34,116 +36,117 @@ const optionsOf = {
 export type BackwardOp = keyof typeof optionsOf;
 
 export interface Gradients {
-  dx: Values;
-  dScale: Numbers;
-  dBias: Numbers;
+  dx: Data;
+  dScale: Numbers | Tensor;
+  dBias: Numbers | Tensor;
 }
 
-function start(heap: Heap, op: BackwardOp, dy: unknown, x: unknown, options: unknown): Started {
-  const started = startWith(heap, op, optionsOf[op], x, options);
-  const { call } = started;
+function start(heap: Heap, op: BackwardOp, dy: unknown, x: unknown, options: unknown): Call {
+  const call = startWith(heap, op, optionsOf[op], x, options);
   call.dy = check.values(op, 'dy', dy, call.dtype);
-  check.sameLength(op, 'dy', lengthOf(call.dy), call.length, asX);
+  check.sameLength(op, 'dy', lengthOf(call.dy), call.length, () => "x's length", undefined);
   call.hasScratch = true;
-  return started;
+  return call;
 }
 
 /** What the forward call saved, one for each group. The mean is made again: a saved one is rounded. */
-function setSaved({ o, call }: Started, groups: number, why: () => string): void {
-  check.optionalVector(call, 'mean', o.mean, groups, why);
-  call.invStd = check.optionalVector(call, 'invStd', o.invStd, groups, why);
+function setSaved(call: Call, groups: number, why: (call: Call) => string): void {
+  call.savedMean = check.optionalVector(call, 'mean', call.given.mean, groups, why);
+  call.invStd = check.optionalVector(call, 'invStd', call.given.invStd, groups, why);
 }
 
 /** Scale, and what receives the gradients of scale and bias. */
-function setParameters({ o, call }: Started, count: number, why: () => string): void {
-  call.scale = check.optionalVector(call, 'scale', o.scale, count, why);
-  call.dScaleOut = check.optionalStatistics(call, 'dScaleOut', o.dScaleOut, count, why) ?? newStatistics(call, count);
-  call.dBiasOut = check.optionalStatistics(call, 'dBiasOut', o.dBiasOut, count, why) ?? newStatistics(call, count);
+function setParameters(call: Call, count: number, why: (call: Call) => string): void {
+  call.units = count;
+  call.scale = check.optionalVector(call, 'scale', call.given.scale, count, why);
+  call.dScaleOut =
+    check.optionalStatistics(call, 'dScaleOut', call.given.dScaleOut, count, why) ?? newStatistics(call, count);
+  call.dBiasOut =
+    check.optionalStatistics(call, 'dBiasOut', call.given.dBiasOut, count, why) ?? newStatistics(call, count);
 }
 
-function finish({ call }: Started, heap: Heap): Gradients {
-  const dx = run(heap, call) as Values;
-  return { dx, dScale: call.dScaleOut as Numbers, dBias: call.dBiasOut as Numbers };
+function finish(call: Call, heap: Heap): Gradients {
+  const dx = run(heap, call) as Data;
+  return { dx, dScale: call.dScaleOut as Numbers | Tensor, dBias: call.dBiasOut as Numbers | Tensor };
 }
 
-function overAxes(started: Started): void {
-  const { o, call } = started;
-  const { shape } = call;
-  const count = setAxes(started);
-  setLengths(started);
+function overAxes(call: Call): void {
+  const o = call.given;
+  const count = setAxes(call);
+  setLengths(call);
   call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
-  setSaved(started, call.length / count, () => `one for each place outside of axes ${check.list(call.axes)}`);
-  setParameters(started, count, () => `the extents of axes ${check.list(call.axes)} of shape ${check.list(shape)}`);
+  setSaved(call, call.length / count, perPlace);
+  setParameters(call, count, perUnit);
 }
 
-function byGroups(started: Started, channels: number, groups: number, over: readonly number[]): void {
-  const { o, call } = started;
-  const items = setGroups(started, groups, over);
+function byGroups(call: Call, channels: number, groups: number, over: readonly number[]): void {
+  const o = call.given;
+  const items = setGroups(call, groups, over);
   call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
-  setSaved(started, items * groups, () => `${items} items of ${groups} groups`);
-  setParameters(started, channels, perChannel(call));
+  setSaved(call, items * groups, perGroup);
+  setParameters(call, channels, perChannel);
 }
 
 /** By the names of src/operations.h. */
 export const backward: Record<BackwardOp, (heap: Heap, dy: unknown, x: unknown, options: unknown) => unknown> = {
   layerNormBackward(heap, dy, x, options): Gradients {
-    const started = start(heap, 'layerNormBackward', dy, x, options);
-    overAxes(started);
-    return finish(started, heap);
+    const call = start(heap, 'layerNormBackward', dy, x, options);
+    overAxes(call);
+    return finish(call, heap);
   },
 
   rmsNormBackward(heap, dy, x, options): Omit<Gradients, 'dBias'> {
-    const started = start(heap, 'rmsNormBackward', dy, x, options);
-    overAxes(started);
-    started.call.dBiasOut = undefined;
-    const { dx, dScale } = finish(started, heap);
+    const call = start(heap, 'rmsNormBackward', dy, x, options);
+    overAxes(call);
+    call.dBiasOut = undefined;
+    const { dx, dScale } = finish(call, heap);
     return { dx, dScale };
   },
 
   instanceNormBackward(heap, dy, x, options): Gradients {
-    const started = start(heap, 'instanceNormBackward', dy, x, options);
-    const channels = setAxis(started);
-    byGroups(started, channels, channels, othersThan(started, 0, started.call.axes[0]));
-    return finish(started, heap);
+    const call = start(heap, 'instanceNormBackward', dy, x, options);
+    const channels = setAxis(call);
+    byGroups(call, channels, channels, othersThan(call, 0, call.axes[0]));
+    return finish(call, heap);
   },
 
   groupNormBackward(heap, dy, x, options): Gradients {
-    const started = start(heap, 'groupNormBackward', dy, x, options);
-    const channels = setAxis(started);
-    const groups = check.groupsOf(started.call.op, started.o.groups, channels, alongAxis(started));
-    byGroups(started, channels, groups, othersThan(started, 0));
-    return finish(started, heap);
+    const call = start(heap, 'groupNormBackward', dy, x, options);
+    const channels = setAxis(call);
+    const groups = check.groupsOf(call.op, call.given.groups, channels, alongAxis(call));
+    byGroups(call, channels, groups, othersThan(call, 0));
+    return finish(call, heap);
   },
 
   batchNormBackward(heap, dy, x, options): Gradients {
-    const started = start(heap, 'batchNormBackward', dy, x, options);
-    const { o, call } = started;
-    const channels = setAxis(started);
+    const call = start(heap, 'batchNormBackward', dy, x, options);
+    const o = call.given;
+    const channels = setAxis(call);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
-    call.mean = check.vector(call, 'mean', o.mean, channels, perChannel(call));
-    call.variance = check.vector(call, 'variance', o.variance, channels, perChannel(call));
-    setParameters(started, channels, perChannel(call));
-    return finish(started, heap);
+    call.mean = check.vector(call, 'mean', o.mean, channels, perChannel);
+    call.variance = check.vector(call, 'variance', o.variance, channels, perChannel);
+    setParameters(call, channels, perChannel);
+    return finish(call, heap);
   },
 
   batchNormTrainingBackward(heap, dy, x, options): Gradients {
-    const started = start(heap, 'batchNormTrainingBackward', dy, x, options);
-    const { o, call } = started;
-    const channels = setAxis(started);
-    setLengths(started);
-    checkChannelCounts(started);
+    const call = start(heap, 'batchNormTrainingBackward', dy, x, options);
+    const o = call.given;
+    const channels = setAxis(call);
+    setLengths(call);
+    checkChannelCounts(call);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
-    setSaved(started, channels, perChannel(call));
-    setParameters(started, channels, perChannel(call));
-    return finish(started, heap);
+    setSaved(call, channels, perChannel);
+    setParameters(call, channels, perChannel);
+    return finish(call, heap);
   },
 
-  lpNormalizeBackward(heap, dy, x, options): { dx: Values } {
-    const started = start(heap, 'lpNormalizeBackward', dy, x, options);
-    const { o, call } = started;
-    setAxes(started);
+  lpNormalizeBackward(heap, dy, x, options): { dx: Data } {
+    const call = start(heap, 'lpNormalizeBackward', dy, x, options);
+    const o = call.given;
+    setAxes(call);
     call.p = check.orderOfNorm(call.op, o.p);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-12);
-    return { dx: run(heap, call) as Values };
+    return { dx: run(heap, call) as Data };
   },
 };

@@ -9,13 +9,30 @@ const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const { version } = JSON.parse(readFileSync(path('../package.json'), 'utf8'));
 
 /**
- * The module as a string, not as bytes: importing the package must do nothing, not even decode. In hexadecimal digits,
- * of which compression finds what repeats in bytes: a quarter less, gzipped, than of base64.
+ * The module as a string, not as bytes: importing the package must do nothing, not even decode. Each byte is one
+ * character, the less frequent ones two, so that compression finds in it what it finds in the bytes: gzipped it is as
+ * small as they are (hexadecimal digits are a tenth more, base64 is half as much again), and no tool has to escape
+ * anything in it. index.ts reads it.
  */
+function encode(bytes) {
+  const counts = new Map();
+  for (const byte of bytes) counts.set(byte, (counts.get(byte) ?? 0) + 1);
+  const order = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a) || a - b);
+  const characters = Array.from({ length: 90 }, (_, i) => String.fromCharCode(37 + i)).filter(
+    (c) => !"'\\`".includes(c),
+  );
+  const size = characters.length;
+  const codes = new Map(order.map((byte, i) => [byte, ['', ' ', '!'][Math.floor(i / size)] + characters[i % size]]));
+  const text = Array.from(bytes, (byte) => codes.get(byte)).join('');
+  return { length: bytes.length, order: Buffer.from(order).toString('hex'), text };
+}
 const embeddedWasm = {
   name: 'embedded wasm',
   setup({ onLoad }) {
-    onLoad({ filter: /\.wasm$/ }, ({ path }) => ({ contents: readFileSync(path, 'hex'), loader: 'text' }));
+    onLoad({ filter: /\.wasm$/ }, ({ path }) => ({
+      contents: JSON.stringify(encode(readFileSync(path))),
+      loader: 'json',
+    }));
   },
 };
 

@@ -1,21 +1,13 @@
 // Checks of arguments. Everything is checked before anything is written, here, where the values are known; every
 // message says the operation, what was given and what was expected.
 
-import { type Call, maxRank } from './call.js';
-import {
-  type DType,
-  dtypeOfTag,
-  isBits,
-  isDetached,
-  lengthOf,
-  type Numbers,
-  numbersOfHalves,
-  statisticsOf,
-  typedArrayTag,
-  type Values,
-} from './dtype.js';
+import type { Call } from './call.js';
+import { type DType, isBits, isDetached, type Numbers, numbersOfHalves, statisticsOf, typedArrayTag } from './dtype.js';
 import { NormError } from './errors.js';
 import { resultArray } from './heap.js';
+import { type Data, dtypeOfData, isData, lengthOf, Tensor } from './tensor.js';
+
+export const maxRank = 16;
 
 /** Undefined of a revoked proxy, of which nothing else can be asked. */
 export function isArray(value: unknown): value is unknown[] {
@@ -36,6 +28,7 @@ export function kindOf(value: unknown): string {
   const tag = typedArrayTag.call(value);
   if (tag) return `${/^[AEIOU]/.test(tag) && !tag.startsWith('Ui') ? 'an' : 'a'} ${tag}`;
   if (isArray(value)) return 'an Array';
+  if (Tensor.is(value)) return `a Tensor of ${value.dtype}`;
   if (value === null || typeof value === 'undefined') return String(value);
   if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
   if (typeof value === 'string') return `the string ${JSON.stringify(value.slice(0, 40))}`;
@@ -49,10 +42,10 @@ export function kindOf(value: unknown): string {
   return `an object (${typeof name === 'string' ? name.slice(0, 40) : 'of no class'})`;
 }
 
-/** The length of an array that isn't detached. */
-function attachedLength(op: string, name: string, values: Values | Int32Array): number {
+/** The length of an array that isn't detached. (Whether a Tensor is freed is seen when its address is asked for.) */
+function attachedLength(op: string, name: string, values: Data | Int32Array): number {
   const length = lengthOf(values);
-  if (length > 0 || !isDetached(values)) return length;
+  if (length > 0 || Tensor.is(values) || !isDetached(values)) return length;
   throw new NormError('ERR_TYPE', op, `the buffer of ${name} is detached (was it transferred?)`);
 }
 
@@ -76,38 +69,41 @@ function hintFor(value: unknown): string {
 
 /** The type of x. The option says what the bits of Uint16Arrays are: x's, or those of parameters beside another x. */
 export function dtypeOf(op: string, x: unknown, option: unknown, isOfParameters = false): DType {
-  const tag = typedArrayTag.call(x);
-  const dtype = dtypeOfTag(tag);
+  const dtype = dtypeOfData(x);
   if (option === undefined || option === null) {
     if (dtype) return dtype;
-    const expected = 'a Float32Array, a Float64Array or a Float16Array';
+    const expected = 'a Float32Array, a Float64Array, a Float16Array or a Tensor';
     throw new NormError('ERR_TYPE', op, `x must be ${expected}, got ${kindOf(x)}${hintFor(x)}`);
   }
   if (option !== 'float16') {
     const why = 'Float32Array and Float64Array say what they are';
     throw new NormError('ERR_TYPE', op, `dtype may only be 'float16' (${why}), got ${kindOf(option)}`);
   }
-  if (tag === 'Uint16Array' || dtype === 'float16') return 'float16';
+  if (isBits(x) || dtype === 'float16') return 'float16';
   if (dtype && isOfParameters) return dtype;
   const others = dtype ? ', and so is no parameter' : '';
   throw new NormError('ERR_TYPE', op, `dtype: 'float16' is for a Uint16Array of bits, but x is ${kindOf(x)}${others}`);
 }
 
-/** An array of a type. */
-export function values(op: string, name: string, value: unknown, dtype: DType): Values {
-  const tag = typedArrayTag.call(value);
-  const isRight = dtypeOfTag(tag) === dtype || (dtype === 'float16' && isBits(value));
+/** An array or Tensor of a type. */
+export function values(op: string, name: string, value: unknown, dtype: DType): Data {
+  const isRight = dtypeOfData(value) === dtype || (dtype === 'float16' && isBits(value));
   if (!isRight) {
     throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[dtype]}, as x is, got ${kindOf(value)}`);
   }
-  attachedLength(op, name, value as Values);
-  return value as Values;
+  attachedLength(op, name, value as Data);
+  return value as Data;
 }
 
-export function sameLength(op: string, name: string, length: number, expected: number, why: () => string): void {
+/** In words, why something must be so long. Of the call: a closure for each would be garbage. */
+type Why<C> = (call: C) => string;
+
+export function sameLength<C>(op: string, name: string, length: number, expected: number, why: Why<C>, call: C): void {
   if (length === expected) return;
-  throw new NormError('ERR_SHAPE', op, `${name} has ${length} values, expected ${expected} (${why()})`);
+  throw new NormError('ERR_SHAPE', op, `${name} has ${length} values, expected ${expected} (${why(call)})`);
 }
+
+const asX = () => "x's length";
 
 /** An array like x, or absent. */
 export function optionalValues(
@@ -116,63 +112,69 @@ export function optionalValues(
   value: unknown,
   dtype: DType,
   length: number,
-  why: () => string,
-): Values | undefined {
+): Data | undefined {
   if (value === undefined || value === null) return undefined;
   const array = values(op, name, value, dtype);
-  sameLength(op, name, lengthOf(array), length, why);
+  sameLength(op, name, lengthOf(array), length, asX, undefined);
   return array;
 }
 
 /** An array that receives statistics, or absent. */
 export function optionalStatistics(
-  { op, dtype }: Call,
+  call: Call,
   name: string,
   value: unknown,
   length: number,
-  why: () => string,
-): Numbers | undefined {
+  why: Why<Call>,
+): Numbers | Tensor | undefined {
   if (value === undefined || value === null) return undefined;
+  const { op, dtype } = call;
   const wanted = statisticsOf(dtype);
-  if (dtypeOfTag(typedArrayTag.call(value)) !== wanted) {
+  if (dtypeOfData(value) !== wanted) {
     const reason = `statistics of ${dtype} are ${wanted}`;
     throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[wanted]} (${reason}), got ${kindOf(value)}`);
   }
-  const array = value as Numbers;
-  sameLength(op, name, attachedLength(op, name, array), length, why);
+  const array = value as Numbers | Tensor;
+  sameLength(op, name, attachedLength(op, name, array), length, why, call);
   return array;
 }
 
 /** What a vector depends on: the type of x, and whether Uint16Arrays are float16 bits. */
 type VectorCall = Pick<Call, 'op' | 'dtype' | 'hasHalves'>;
 
-/** Parameters and given statistics: an array of floats or of plain numbers, of an exact length. */
-export function vector(
-  { op, hasHalves }: VectorCall,
+/** Parameters and given statistics: floats or plain numbers, of an exact length. */
+export function vector<C extends VectorCall>(
+  call: C,
   name: string,
   value: unknown,
   length: number,
-  why: () => string,
-): Numbers {
-  const tag = typedArrayTag.call(value);
-  let array: Values;
-  if (dtypeOfTag(tag) || (tag === 'Uint16Array' && hasHalves)) {
-    array = value as Values;
-    sameLength(op, name, attachedLength(op, name, array), length, why);
-    return tag === 'Uint16Array' ? numbersOfHalves(array as Uint16Array) : (array as Numbers);
+  why: Why<C>,
+): Numbers | Tensor {
+  const { op, hasHalves } = call;
+  const hasBits = hasHalves && isBits(value);
+  if (hasBits || dtypeOfData(value)) {
+    const array = value as Data;
+    sameLength(op, name, attachedLength(op, name, array), length, why, call);
+    return hasBits ? numbersOfHalves(array as Uint16Array) : (array as Numbers | Tensor);
   }
   if (!isArray(value)) {
-    const expected = 'a Float32Array, a Float64Array, a Float16Array or an array of numbers';
+    const expected = 'a Float32Array, a Float64Array, a Float16Array, a Tensor or an array of numbers';
     throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}${hintForBits(value)}`);
   }
-  sameLength(op, name, value.length, length, why);
+  sameLength(op, name, value.length, length, why, call);
   return Float64Array.from(value, (element, i) => {
     if (typeof element === 'number') return element;
     throw new NormError('ERR_TYPE', op, `${name}[${i}] must be a number, got ${kindOf(element)}`);
   });
 }
 
-export function optionalVector(call: VectorCall, name: string, value: unknown, length: number, why: () => string) {
+export function optionalVector<C extends VectorCall>(
+  call: C,
+  name: string,
+  value: unknown,
+  length: number,
+  why: Why<C>,
+): Numbers | Tensor | undefined {
   return value === undefined || value === null ? undefined : vector(call, name, value, length, why);
 }
 
@@ -189,7 +191,7 @@ export function lengthsOf(op: string, value: unknown, shape: readonly number[]):
     throw new NormError('ERR_SHAPE', op, `lengths are along axis 1, but shape ${list(shape)} has none`);
   }
   const [items, extent] = shape as [number, number];
-  sameLength(op, 'lengths', count, items, () => `the extent of axis 0 of shape ${list(shape)}`);
+  sameLength(op, 'lengths', count, items, () => `the extent of axis 0 of shape ${list(shape)}`, undefined);
   const lengths = resultArray(op, 4 * items, () => new Int32Array(items));
   for (let i = 0; i < items; ++i) {
     const length: unknown = given[i];
@@ -262,86 +264,123 @@ export function optionNames(op: string, value: unknown, names: readonly string[]
 }
 
 /** What a user gave for the options of all operations. */
-export interface Options {
-  readonly shape: unknown;
-  readonly dtype: unknown;
-  readonly axes: unknown;
-  readonly axis: unknown;
-  readonly groups: unknown;
-  readonly scale: unknown;
-  readonly bias: unknown;
-  readonly epsilon: unknown;
-  readonly mean: unknown;
-  readonly variance: unknown;
-  readonly out: unknown;
-  readonly lengths: unknown;
-  readonly residual: unknown;
-  readonly residualOut: unknown;
-  readonly meanOut: unknown;
-  readonly varianceOut: unknown;
-  readonly invStdOut: unknown;
-  readonly invStd: unknown;
-  readonly dScaleOut: unknown;
-  readonly dBiasOut: unknown;
-  readonly p: unknown;
-  readonly size: unknown;
-  readonly alpha: unknown;
-  readonly beta: unknown;
-  readonly k: unknown;
+export class Options {
+  shape: unknown;
+  dtype: unknown;
+  axes: unknown;
+  axis: unknown;
+  groups: unknown;
+  scale: unknown;
+  bias: unknown;
+  epsilon: unknown;
+  mean: unknown;
+  variance: unknown;
+  out: unknown;
+  lengths: unknown;
+  residual: unknown;
+  residualOut: unknown;
+  meanOut: unknown;
+  varianceOut: unknown;
+  invStdOut: unknown;
+  invStd: unknown;
+  dScaleOut: unknown;
+  dBiasOut: unknown;
+  p: unknown;
+  size: unknown;
+  alpha: unknown;
+  beta: unknown;
+  k: unknown;
+
+  clear(): void {
+    this.shape = this.dtype = this.axes = this.axis = this.groups = this.scale = undefined;
+    this.bias = this.epsilon = this.mean = this.variance = this.out = this.lengths = this.residual = undefined;
+    this.residualOut = this.meanOut = this.varianceOut = this.invStdOut = this.invStd = this.dScaleOut = undefined;
+    this.dBiasOut = this.p = this.size = this.alpha = this.beta = this.k = undefined;
+  }
 }
 
-const noOptions = {} as Options;
+const noOptions = new Options();
 
-/** A plain array, copied, if it isn't longer than what can be right: `x` has no fewer values, if it has any. */
-export function settled(op: string, name: string, value: unknown, x?: unknown): unknown {
+/** A plain array, copied, if it isn't longer than what can be right. */
+export function settled(op: string, name: string, value: unknown, most: number): unknown {
   if (!isArray(value)) return value;
-  const ofAxes = name === 'shape' || name === 'axes';
-  const most = ofAxes ? maxRank : Math.max(2 ** 20, typedArrayTag.call(x) ? lengthOf(x as Values) : 0);
   const { length } = value;
   // A proxy's length may be anything.
   if (typeof length !== 'number' || !(length <= most)) {
     const code = name === 'axes' ? 'ERR_AXIS' : 'ERR_SHAPE';
     throw new NormError(code, op, `${name} may have ${most} values at most, got ${kindOf(length)}`);
   }
-  const copy: unknown[] = [];
-  for (let i = 0; i < length; ++i) copy.push(value[i]);
+  const copy: unknown[] = new Array(length);
+  for (let i = 0; i < length; ++i) copy[i] = value[i];
   return copy;
 }
 
 /**
  * The options, each read once, and plain arrays copied. Options and elements may be getters, which may do anything, such
- * as detach an array that has been checked: after this, no code of the user's runs until the call is done.
+ * as detach an array that has been checked, or call an operation: after this, no code of the user's runs until the call
+ * is done. So nothing is written until all has been read.
  */
-export function options(op: string, value: unknown, names: readonly string[], x?: unknown): Options {
+export function options(
+  op: string,
+  value: unknown,
+  names: readonly string[],
+  x?: unknown,
+  into: Options = new Options(),
+): Options {
   optionNames(op, value, names);
   const o = (value ?? noOptions) as Options;
-  return {
-    shape: settled(op, 'shape', o.shape, x),
-    dtype: o.dtype,
-    axes: settled(op, 'axes', o.axes, x),
-    axis: o.axis,
-    groups: o.groups,
-    scale: settled(op, 'scale', o.scale, x),
-    bias: settled(op, 'bias', o.bias, x),
-    epsilon: o.epsilon,
-    mean: settled(op, 'mean', o.mean, x),
-    variance: settled(op, 'variance', o.variance, x),
-    out: o.out,
-    lengths: settled(op, 'lengths', o.lengths, x),
-    residual: o.residual,
-    residualOut: o.residualOut,
-    meanOut: o.meanOut,
-    varianceOut: o.varianceOut,
-    invStdOut: o.invStdOut,
-    invStd: settled(op, 'invStd', o.invStd, x),
-    dScaleOut: o.dScaleOut,
-    dBiasOut: o.dBiasOut,
-    p: o.p,
-    size: o.size,
-    alpha: o.alpha,
-    beta: o.beta,
-    k: o.k,
-  };
+  const most = Math.max(2 ** 20, isData(x) ? lengthOf(x) : 0);
+  const shape = settled(op, 'shape', o.shape, maxRank);
+  const dtype = o.dtype;
+  const axes = settled(op, 'axes', o.axes, maxRank);
+  const axis = o.axis;
+  const groups = o.groups;
+  const scale = settled(op, 'scale', o.scale, most);
+  const bias = settled(op, 'bias', o.bias, most);
+  const epsilon = o.epsilon;
+  const mean = settled(op, 'mean', o.mean, most);
+  const variance = settled(op, 'variance', o.variance, most);
+  const out = o.out;
+  const lengths = settled(op, 'lengths', o.lengths, most);
+  const residual = o.residual;
+  const residualOut = o.residualOut;
+  const meanOut = o.meanOut;
+  const varianceOut = o.varianceOut;
+  const invStdOut = o.invStdOut;
+  const invStd = settled(op, 'invStd', o.invStd, most);
+  const dScaleOut = o.dScaleOut;
+  const dBiasOut = o.dBiasOut;
+  const p = o.p;
+  const size = o.size;
+  const alpha = o.alpha;
+  const beta = o.beta;
+  const k = o.k;
+  into.shape = shape;
+  into.dtype = dtype;
+  into.axes = axes;
+  into.axis = axis;
+  into.groups = groups;
+  into.scale = scale;
+  into.bias = bias;
+  into.epsilon = epsilon;
+  into.mean = mean;
+  into.variance = variance;
+  into.out = out;
+  into.lengths = lengths;
+  into.residual = residual;
+  into.residualOut = residualOut;
+  into.meanOut = meanOut;
+  into.varianceOut = varianceOut;
+  into.invStdOut = invStdOut;
+  into.invStd = invStd;
+  into.dScaleOut = dScaleOut;
+  into.dBiasOut = dBiasOut;
+  into.p = p;
+  into.size = size;
+  into.alpha = alpha;
+  into.beta = beta;
+  into.k = k;
+  return into;
 }
 
 /** A number, or what stands for an absent one. */
@@ -406,14 +445,12 @@ export function orderOfNorm(op: string, value: unknown): number {
   throw new NormError('ERR_RANGE', op, `p must be 1, 2 or Infinity, got ${p}`);
 }
 
-/** The extents of x: those given, or [x.length]. */
-export function shapeOf(op: string, value: unknown, length: number, name = 'x'): readonly number[] {
-  if (value === undefined || value === null) return [length];
+/** An array of extents; how many values they make. */
+export function sizeOf(op: string, value: unknown): number {
   if (!isArray(value)) {
     throw new NormError('ERR_TYPE', op, `shape must be an array of integers, got ${kindOf(value)}`);
   }
   let size = 1;
-  let largest = 0;
   for (let i = 0; i < value.length; ++i) {
     const extent: unknown = value[i];
     if (typeof extent !== 'number') {
@@ -423,15 +460,28 @@ export function shapeOf(op: string, value: unknown, length: number, name = 'x'):
       throw new NormError('ERR_SHAPE', op, `shape[${i}] must be an integer and at least 0, got ${extent}`);
     }
     size *= extent;
-    if (extent > largest) largest = extent;
   }
-  const extents = value as number[];
+  return size;
+}
+
+/** An extent of 0 makes any other one possible, also one that 32 bits can't hold. */
+export function fitsWords(op: string, shape: readonly number[]): void {
+  for (let i = 0; i < shape.length; ++i) {
+    if ((shape[i] as number) < 2 ** 32) continue;
+    throw new NormError('ERR_SHAPE', op, `shape ${list(shape)} has an extent beyond 2^32 - 1`);
+  }
+}
+
+/** The extents of x: those given, or [x.length]. */
+export function shapeOf(op: string, value: unknown, length: number, name = 'x'): readonly number[] {
+  if (value === undefined || value === null) return [length];
+  const size = sizeOf(op, value);
+  const shape = value as number[];
   if (size !== length) {
-    throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has ${size} values, but ${name} has ${length}`);
+    throw new NormError('ERR_SHAPE', op, `shape ${list(shape)} has ${size} values, but ${name} has ${length}`);
   }
-  // An extent of 0 makes any other one possible, also one that 32 bits can't hold.
-  if (largest >= 2 ** 32) throw new NormError('ERR_SHAPE', op, `shape ${list(extents)} has an extent beyond 2^32 - 1`);
-  return extents;
+  fitsWords(op, shape);
+  return shape;
 }
 
 /** An axis counted from the front. */
@@ -454,9 +504,11 @@ export function axisOf(
   throw new NormError('ERR_AXIS', op, `${name} ${value} is out of range for shape ${list(shape)}: ${range}`);
 }
 
+const lastAxis = Array.from({ length: maxRank }, (_, axis) => [axis]);
+
 /** Axes counted from the front, in the order given. */
-export function axesOf(op: string, value: unknown, shape: readonly number[]): number[] {
-  if (value === undefined || value === null) return [axisOf(op, 'axes', -1, shape)];
+export function axesOf(op: string, value: unknown, shape: readonly number[]): readonly number[] {
+  if (value === undefined || value === null) return lastAxis[axisOf(op, 'axes', -1, shape)] as number[];
   if (!isArray(value)) return [axisOf(op, 'axes', value, shape)];
   const axes: number[] = [];
   for (let i = 0; i < value.length; ++i) {
@@ -479,7 +531,7 @@ export function areLast(axes: readonly number[], rank: number): boolean {
 /** How many values share statistics. None is an error: there is no mean of nothing. */
 export function countOver(op: string, shape: readonly number[], axes: readonly number[]): number {
   let count = 1;
-  for (const axis of axes) count *= shape[axis] as number;
+  for (let i = 0; i < axes.length; ++i) count *= shape[axes[i] as number] as number;
   if (count === 0) {
     throw new NormError('ERR_SHAPE', op, `shape ${list(shape)} has nothing to normalize over along axes ${list(axes)}`);
   }

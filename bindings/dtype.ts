@@ -14,9 +14,9 @@ export type Numbers = Float32Array | Float64Array;
 const typedArray = Object.getPrototypeOf(Uint8Array.prototype);
 const getterOf = (name: string | symbol) => Object.getOwnPropertyDescriptor(typedArray, name)?.get;
 export const typedArrayTag = getterOf(Symbol.toStringTag) as (this: unknown) => string | undefined;
-const bufferOf = getterOf('buffer') as (this: unknown) => ArrayBuffer;
-const byteOffsetOf = getterOf('byteOffset') as (this: unknown) => number;
-const byteLengthOf = getterOf('byteLength') as (this: unknown) => number;
+const getBuffer = getterOf('buffer') as (this: unknown) => ArrayBuffer;
+const getByteOffset = getterOf('byteOffset') as (this: unknown) => number;
+const getByteLength = getterOf('byteLength') as (this: unknown) => number;
 const typedArrayLength = getterOf('length') as (this: unknown) => number;
 
 /** Of an array without values where its buffer has been detached, or has shrunk beneath it. */
@@ -27,27 +27,43 @@ export function lengthOf(values: ArrayBufferView): number {
 /** Only a detached buffer can't be viewed; an empty array looks the same otherwise. */
 export function isDetached(values: ArrayBufferView): boolean {
   try {
-    return !new Uint8Array(bufferOf.call(values));
+    return !new Uint8Array(getBuffer.call(values));
   } catch {
     return true;
   }
 }
 
+/** Not values.slice(), which may be the user's own. */
+export function copyOf<V extends Values>(values: V): V {
+  const dtype = dtypeOfTag(typedArrayTag.call(values));
+  if (dtype === 'float32') return new Float32Array(values) as Values as V;
+  return (dtype === 'float64' ? new Float64Array(values) : new Uint16Array(bitsOf(values))) as Values as V;
+}
+
+/** An array whose length no worker can change: SharedArrayBuffers may grow at any time. */
+export function fixed<V extends Values>(values: V, length: number): V {
+  const buffer: unknown = bufferOf(values);
+  if (typeof SharedArrayBuffer !== 'function' || !(buffer instanceof SharedArrayBuffer)) return values;
+  const dtype = dtypeOfTag(typedArrayTag.call(values));
+  const Class = dtype === 'float32' ? Float32Array : dtype === 'float64' ? Float64Array : Uint16Array;
+  return new Class(buffer as unknown as ArrayBuffer, beginOf(values), length) as Values as V;
+}
+
 /** The memory of an array of any type of floats, as 16 bits each. */
 export function bitsOf(values: Values): Uint16Array {
-  return new Uint16Array(bufferOf.call(values), byteOffsetOf.call(values), byteLengthOf.call(values) / 2);
+  return new Uint16Array(getBuffer.call(values), beginOf(values), bytesIn(values) / 2);
 }
 
-export function beginTogether(a: ArrayBufferView, b: ArrayBufferView): boolean {
-  return byteOffsetOf.call(a) === byteOffsetOf.call(b);
+export function bufferOf(values: ArrayBufferView): ArrayBufferLike {
+  return getBuffer.call(values);
 }
 
-export function shareMemory(a: ArrayBufferView, b: ArrayBufferView): boolean {
-  if (bufferOf.call(a) !== bufferOf.call(b)) return false;
-  const begin = byteOffsetOf.call(a);
-  const otherBegin = byteOffsetOf.call(b);
-  const end = Math.min(begin + byteLengthOf.call(a), otherBegin + byteLengthOf.call(b));
-  return Math.max(begin, otherBegin) < end;
+export function beginOf(values: ArrayBufferView): number {
+  return getByteOffset.call(values);
+}
+
+export function bytesIn(values: ArrayBufferView): number {
+  return getByteLength.call(values);
 }
 
 /** Of an array whose type says it; Uint16Array doesn't. */
@@ -82,6 +98,29 @@ function numberOfHalf(bits: number): number {
   return sign * (exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24);
 }
 
+/** The bits of a number as a float16, rounded once, to nearest even. */
+function halfOf(number: number): number {
+  const sign = number < 0 || Object.is(number, -0) ? 0x8000 : 0;
+  const size = Math.abs(number);
+  if (Number.isNaN(size)) return 0x7e00;
+  // 65520 is half a step beyond the largest, 65504.
+  if (size >= 65520) return sign | 0x7c00;
+  // Subnormals have the steps of the smallest exponent.
+  let exponent = -14;
+  while (size >= 2 ** (exponent + 1)) ++exponent;
+  const steps = size * 2 ** (10 - exponent);
+  const down = Math.floor(steps);
+  const rest = steps - down;
+  const rounded = rest > 0.5 || (rest === 0.5 && down % 2 === 1) ? down + 1 : down;
+  // What is rounded up to the next exponent carries into it.
+  return sign | (((exponent + 14) << 10) + rounded);
+}
+
+/** Numbers as float16 values, as bits. */
+export function halvesOfNumbers(numbers: ArrayLike<number>): Uint16Array {
+  return Uint16Array.from(numbers, halfOf);
+}
+
 /** Float16 values, as bits. */
 export function numbersOfHalves(bits: Uint16Array): Float32Array {
   const numbers = new Float32Array(lengthOf(bits));
@@ -89,10 +128,14 @@ export function numbersOfHalves(bits: Uint16Array): Float32Array {
   return numbers;
 }
 
+/** The class of float16 arrays, where the engine has it. */
+export function halfClass() {
+  return (globalThis as { Float16Array?: new (buffer: ArrayBufferLike, begin?: number, length?: number) => HalfArray })
+    .Float16Array;
+}
+
 /** Bits of float16 values as an array of the same class as another's. */
 export function halvesLike(like: Values, bits: Uint16Array): HalfArray {
-  if (isBits(like)) return bits;
-  // Only engines that have the class come here.
-  const { Float16Array } = globalThis as unknown as { Float16Array: new (buffer: ArrayBufferLike) => HalfArray };
-  return new Float16Array(bits.buffer);
+  const Float16Array = halfClass();
+  return isBits(like) || !Float16Array ? bits : new Float16Array(bits.buffer);
 }

@@ -1,12 +1,13 @@
-// What JavaScript calls. Only numbers cross: the address of a block that holds the arguments goes in, a
-// status comes back. Everything is checked in JavaScript, where the values are known and errors can be
+// What JavaScript calls. Only numbers cross: JavaScript writes the arguments to a block in the memory, a status comes
+// back. Everything is checked in JavaScript, where the values are known and errors can be
 // worded.
 
 #include <emscripten/bind.h>
+#include <emscripten/heap.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
 #include "simdnorm.h"
@@ -128,9 +129,15 @@ unsigned run_operation(Call& call, const simdnorm::Operation& operation) {
       [&] { return simdnorm::run_on_halves(kernel.run, arguments); });
 }
 
+/// The arguments of the call that runs: there is one at a time. To pass its address would cost embind more than all
+/// that is in it.
+Call block;
+
+std::uintptr_t block_address() { return reinterpret_cast<std::uintptr_t>(&block); }
+
 template <std::size_t kOperation>
-unsigned run(std::uintptr_t address) {
-  return run_operation(*reinterpret_cast<Call*>(address), simdnorm::kOperations[kOperation]);
+unsigned run() {
+  return run_operation(block, simdnorm::kOperations[kOperation]);
 }
 
 template <std::size_t... kIndex>
@@ -138,29 +145,17 @@ void bind_operations(std::index_sequence<kIndex...>) {
   (emscripten::function(simdnorm::kOperations[kIndex].name, &run<kIndex>), ...);
 }
 
-/// Misaligned data costs the kernels 10 to 30% in cache, and malloc aligns to 8.
-constexpr std::size_t kAlignment = 64;
+/// Where the memory begins that JavaScript may divide (allocator.ts). Only embind has called malloc, when it was
+/// initialized, and nothing does afterwards.
+std::uintptr_t free_memory() { return reinterpret_cast<std::uintptr_t>(sbrk(0)); }
 
-/// Memory for a caller to fill; 0 where there is none. Not by aligned_alloc: that of emmalloc
-/// (Emscripten 3.1.6) asks the system for memory that it then doesn't use, and asks again, so that large
-/// blocks take twice their size.
-std::uintptr_t allocate(std::size_t bytes) {
-  const std::size_t room = bytes + kAlignment;
-  void* block = room > bytes ? std::malloc(room) : nullptr;
-  if (!block) return 0;
-  // malloc aligns to 8 at least, so there are 8 bytes or more before the next multiple of 64: the block's
-  // address fits.
-  const std::uintptr_t address = (reinterpret_cast<std::uintptr_t>(block) / kAlignment + 1) * kAlignment;
-  reinterpret_cast<void**>(address)[-1] = block;
-  return address;
-}
-
-void release(std::uintptr_t address) { std::free(reinterpret_cast<void**>(address)[-1]); }
+bool resize(std::size_t bytes) { return emscripten_resize_heap(bytes); }
 
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(simdnorm) {
   bind_operations(std::make_index_sequence<std::size(simdnorm::kOperations)>());
-  emscripten::function("allocate", &allocate);
-  emscripten::function("release", &release);
+  emscripten::function("block", &block_address);
+  emscripten::function("begin", &free_memory);
+  emscripten::function("resize", &resize);
 }

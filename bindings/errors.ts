@@ -11,7 +11,7 @@ export type ErrorCode =
   | 'ERR_OVERLAP'
   /** A layer's backward without a forward that waits for it; or a trap has made the instance unusable. */
   | 'ERR_STATE'
-  /** The instance has been disposed of. */
+  /** The Tensor has been freed, or the instance disposed of. */
   | 'ERR_FREED'
   /** The module's memory, or the engine, has no room. */
   | 'ERR_MEMORY'

@@ -4,6 +4,7 @@ import * as check from './check.js';
 import { lengthOf, type Numbers, typedArrayTag, type Values } from './dtype.js';
 import { NormError } from './errors.js';
 import { resultArray } from './heap.js';
+import { numbersOf } from './tensor.js';
 
 const op = 'foldBatchNorm';
 
@@ -35,7 +36,7 @@ function normOf(norm: unknown): unknown {
 function floatsOf(name: string, value: unknown): Values {
   const tag = typedArrayTag.call(value);
   if (tag === 'Float32Array' || tag === 'Float64Array' || tag === 'Float16Array') {
-    return check.values(op, name, value, check.dtypeOf(op, value, undefined));
+    return check.values(op, name, value, check.dtypeOf(op, value, undefined)) as Values;
   }
   const expected = 'a Float32Array, a Float64Array or a Float16Array';
   throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${check.kindOf(value)}`);
@@ -61,13 +62,15 @@ export function foldBatchNorm(weightGiven: unknown, biasGiven: unknown, norm: un
   const why = () => `the output channels, axis ${axis} of shape ${check.list(shape)}${hint}`;
   // In double, and rounded once.
   const call = { op, dtype: 'float64', hasHalves: false } as const;
-  const mean = check.vector(call, 'mean', given.mean, channels, why);
-  const variance = check.vector(call, 'variance', given.variance, channels, why);
-  const scale = check.optionalVector(call, 'scale', given.scale, channels, why);
-  const normBias = check.optionalVector(call, 'bias', given.bias, channels, why);
+  const mean = numbersOf(check.vector(call, 'mean', given.mean, channels, why), op, 'mean');
+  const variance = numbersOf(check.vector(call, 'variance', given.variance, channels, why), op, 'variance');
+  const scaleGiven = check.optionalVector(call, 'scale', given.scale, channels, why);
+  const scale = scaleGiven && numbersOf(scaleGiven, op, 'scale');
+  const normBiasGiven = check.optionalVector(call, 'bias', given.bias, channels, why);
+  const normBias = normBiasGiven && numbersOf(normBiasGiven, op, 'bias');
   const epsilon = check.epsilon(op, given.epsilon, 1e-5);
   const bias = biasGiven === null || biasGiven === undefined ? undefined : floatsOf('bias', biasGiven);
-  if (bias) check.sameLength(op, 'bias', lengthOf(bias), channels, why);
+  if (bias) check.sameLength(op, 'bias', lengthOf(bias), channels, why, undefined);
 
   const at = (values: Numbers | Values | undefined, i: number, absent: number) =>
     values ? (values[i] as number) : absent;

@@ -1,19 +1,19 @@
 // The operations.
 
-import { run } from './call.js';
+import { type Call, run } from './call.js';
 import * as check from './check.js';
-import type { Numbers, Values } from './dtype.js';
 import { NormError } from './errors.js';
 import type { Heap } from './heap.js';
 import {
   alongAxis,
-  asX,
   checkChannelCounts,
   countsOf,
   newStatistics,
   othersThan,
   perChannel,
-  type Started,
+  perGroup,
+  perPlace,
+  perUnit,
   setAffine,
   setAxes,
   setAxis,
@@ -22,6 +22,7 @@ import {
   setStatistics,
   start as startWith,
 } from './operation.js';
+import type { Data } from './tensor.js';
 
 const everywhere = ['shape', 'dtype'];
 const affine = ['scale', 'bias', 'epsilon'];
@@ -40,115 +41,114 @@ const optionsOf = {
 };
 export type ForwardOp = keyof typeof optionsOf;
 
-function start(heap: Heap, op: ForwardOp, x: unknown, options: unknown): Started {
+function start(heap: Heap, op: ForwardOp, x: unknown, options: unknown): Call {
   return startWith(heap, op, optionsOf[op], x, options);
 }
 
 /** Normalization over axes, with scale and bias along them. */
-function overAxes(started: Started, heap: Heap): Values {
-  const { o, call } = started;
-  const { op, shape, dtype, length } = call;
-  const count = setAxes(started);
+function overAxes(call: Call, heap: Heap): Data {
+  const o = call.given;
+  const { op, dtype, length } = call;
+  const count = setAxes(call);
   const groups = length / count;
-  setLengths(started);
+  setLengths(call);
   call.epsilon = check.epsilon(op, o.epsilon, 1e-5);
-  call.residual = check.optionalValues(op, 'residual', o.residual, dtype, length, asX);
-  call.residualOut = check.optionalValues(op, 'residualOut', o.residualOut, dtype, length, asX);
+  call.residual = check.optionalValues(op, 'residual', o.residual, dtype, length);
+  call.residualOut = check.optionalValues(op, 'residualOut', o.residualOut, dtype, length);
   if (call.residualOut && !call.residual) {
     throw new NormError('ERR_TYPE', op, 'residualOut is given without residual: it receives x + residual');
   }
-  setAffine(started, count, () => `the extents of axes ${check.list(call.axes)} of shape ${check.list(shape)}`);
-  setStatistics(started, groups, () => `one for each place outside of axes ${check.list(call.axes)}`);
-  return run(heap, call) as Values;
+  setAffine(call, count, perUnit);
+  setStatistics(call, groups, perPlace);
+  return run(heap, call) as Data;
 }
 
 /** Normalization in each item of axis 0 by groups of channels. */
-function byGroups(started: Started, channels: number, groups: number, over: readonly number[], heap: Heap): Values {
-  const { o, call } = started;
-  const items = setGroups(started, groups, over);
+function byGroups(call: Call, channels: number, groups: number, over: readonly number[], heap: Heap): Data {
+  const o = call.given;
+  const items = setGroups(call, groups, over);
   call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
-  setAffine(started, channels, perChannel(call));
-  setStatistics(started, items * groups, () => `${items} items of ${groups} groups`);
-  return run(heap, call) as Values;
-}
-
-export interface TrainingResult {
-  y: Values;
-  mean: Numbers;
-  variance: Numbers;
-  invStd: Numbers;
-  count: number | Int32Array;
+  setAffine(call, channels, perChannel);
+  setStatistics(call, items * groups, perGroup);
+  return run(heap, call) as Data;
 }
 
 export interface MomentsResult {
-  mean: Numbers;
-  variance: Numbers;
+  mean: Data;
+  variance: Data;
   count: number | Int32Array;
 }
 
+export interface TrainingResult extends MomentsResult {
+  y: Data;
+  invStd: Data;
+}
+
 /** By the names of src/operations.h. */
-export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknown) => unknown> = {
-  layerNorm: (heap, x, options): Values => overAxes(start(heap, 'layerNorm', x, options), heap),
+export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknown, lengths?: unknown) => unknown> = {
+  layerNorm: (heap, x, options): Data => overAxes(start(heap, 'layerNorm', x, options), heap),
 
-  rmsNorm: (heap, x, options): Values => overAxes(start(heap, 'rmsNorm', x, options), heap),
+  rmsNorm: (heap, x, options): Data => overAxes(start(heap, 'rmsNorm', x, options), heap),
 
-  instanceNorm(heap, x, options): Values {
-    const started = start(heap, 'instanceNorm', x, options);
-    const channels = setAxis(started);
-    return byGroups(started, channels, channels, othersThan(started, 0, started.call.axes[0]), heap);
+  instanceNorm(heap, x, options): Data {
+    const call = start(heap, 'instanceNorm', x, options);
+    const channels = setAxis(call);
+    return byGroups(call, channels, channels, othersThan(call, 0, call.axes[0]), heap);
   },
 
-  groupNorm(heap, x, options): Values {
+  groupNorm(heap, x, options): Data {
     const op = 'groupNorm';
-    const started = start(heap, op, x, options);
-    const channels = setAxis(started);
-    const groups = check.groupsOf(op, started.o.groups, channels, alongAxis(started));
-    return byGroups(started, channels, groups, othersThan(started, 0), heap);
+    const call = start(heap, op, x, options);
+    const channels = setAxis(call);
+    const groups = check.groupsOf(op, call.given.groups, channels, alongAxis(call));
+    return byGroups(call, channels, groups, othersThan(call, 0), heap);
   },
 
-  batchNorm(heap, x, options): Values {
-    const started = start(heap, 'batchNorm', x, options);
-    const { o, call } = started;
-    const channels = setAxis(started);
+  /** The lengths are no option of it, but layers have them. */
+  batchNorm(heap, x, options, lengths): Data {
+    const call = start(heap, 'batchNorm', x, options);
+    const o = call.given;
+    const channels = setAxis(call);
+    call.lengths = check.lengthsOf(call.op, lengths, call.shape);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
-    setAffine(started, channels, perChannel(call));
-    call.mean = check.vector(call, 'mean', o.mean, channels, perChannel(call));
-    call.variance = check.vector(call, 'variance', o.variance, channels, perChannel(call));
-    return run(heap, call) as Values;
+    setAffine(call, channels, perChannel);
+    call.mean = check.vector(call, 'mean', o.mean, channels, perChannel);
+    call.variance = check.vector(call, 'variance', o.variance, channels, perChannel);
+    return run(heap, call) as Data;
   },
 
   batchNormTraining(heap, x, options): TrainingResult {
     const op = 'batchNormTraining';
-    const started = start(heap, op, x, options);
-    const { o, call } = started;
-    const channels = setAxis(started);
-    setLengths(started);
-    const count = checkChannelCounts(started);
+    const call = start(heap, op, x, options);
+    const o = call.given;
+    const channels = setAxis(call);
+    setLengths(call);
+    const count = checkChannelCounts(call);
     call.epsilon = check.epsilon(op, o.epsilon, 1e-5);
-    setAffine(started, channels, perChannel(call));
-    setStatistics(started, channels, perChannel(call));
+    setAffine(call, channels, perChannel);
+    setStatistics(call, channels, perChannel);
     call.meanOut ??= newStatistics(call, channels);
     call.varianceOut ??= newStatistics(call, channels);
     call.invStdOut ??= newStatistics(call, channels);
     const { meanOut: mean, varianceOut: variance, invStdOut: invStd } = call;
-    return { y: run(heap, call) as Values, mean, variance, invStd, count };
+    return { y: run(heap, call) as Data, mean, variance, invStd, count };
   },
 
-  lpNormalize(heap, x, options): Values {
+  lpNormalize(heap, x, options): Data {
     const op = 'lpNormalize';
-    const started = start(heap, op, x, options);
-    const { o, call } = started;
-    setAxes(started);
+    const call = start(heap, op, x, options);
+    const o = call.given;
+    setAxes(call);
     call.p = check.orderOfNorm(op, o.p);
     call.epsilon = check.epsilon(op, o.epsilon, 1e-12);
-    return run(heap, call) as Values;
+    return run(heap, call) as Data;
   },
 
-  localResponseNorm(heap, x, options): Values {
+  localResponseNorm(heap, x, options): Data {
     const op = 'localResponseNorm';
-    const started = start(heap, op, x, options);
-    const { o, call } = started;
-    setAxis(started);
+    const call = start(heap, op, x, options);
+    const o = call.given;
+    setAxis(call);
     call.hasScratch = true;
     const size = check.positiveInteger(op, 'size', o.size);
     // Wider windows reach no further; alpha / size is to be as it would be.
@@ -156,15 +156,15 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     call.alpha = check.finite(op, 'alpha', o.alpha, 1e-4) * (call.size / size);
     call.beta = check.finite(op, 'beta', o.beta, 0.75);
     call.k = check.finite(op, 'k', o.k, 1);
-    return run(heap, call) as Values;
+    return run(heap, call) as Data;
   },
 
   moments(heap, x, options): MomentsResult {
-    const started = start(heap, 'moments', x, options);
-    const { call } = started;
-    const count = setAxes(started);
-    setLengths(started);
+    const call = start(heap, 'moments', x, options);
+    const count = setAxes(call);
+    setLengths(call);
     const groups = call.length / count;
+    call.places = groups;
     const mean = newStatistics(call, groups);
     const variance = newStatistics(call, groups);
     call.meanOut = mean;

@@ -1,29 +1,24 @@
 // The module's memory: the only file that reads and writes it, and the only one that knows that it can grow.
 
-import { bitsOf, bytesOf, type DType, halvesLike, lengthOf, type Values } from './dtype.js';
+import { Allocator, aligned } from './allocator.js';
+import { bitsOf, bytesOf, type DType, halfClass, halvesLike, lengthOf, type Values } from './dtype.js';
 import { NormError } from './errors.js';
 
-/** What embind exports: an address in, a status or an address out. The operations are there by their names. */
-export type Kernel = (call: number) => number;
-export interface Kernels {
-  readonly [operation: string]: Kernel;
-  readonly allocate: (bytes: number) => number;
-  readonly release: (address: number) => number;
-}
+/** What embind exports: an operation runs on the block of arguments, and a status comes out. */
+export type Kernel = () => number;
+export type Kernels = {
+  /** The address of the block of arguments. */
+  readonly block: () => number;
+  /** Where the memory begins that the module doesn't use itself. */
+  readonly begin: () => number;
+  /** Makes the memory at least so large, if it can. (Not memory.grow(), which the glue would not see.) */
+  readonly resize: (bytes: number) => boolean;
+} & { readonly [operation: string]: Kernel };
 
 const { set } = Object.getPrototypeOf(Uint8Array.prototype) as { set: (values: ArrayLike<number>) => void };
 
-/** Misaligned data costs the kernels 10 to 30% in cache. */
-const alignment = 64;
-/** What an address can reach; the last page is left out, so that no end of a range wraps to 0. */
-const addressable = 2 ** 32 - 65536;
-
-export function aligned(bytes: number): number {
-  return Math.ceil(bytes / alignment) * alignment;
-}
-
-function mebibytes(bytes: number): string {
-  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+function amount(bytes: number): string {
+  return bytes < 2 ** 20 ? `${bytes} bytes` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 }
 
 /** A new array for a result, if the engine has room for one. */
@@ -31,7 +26,7 @@ export function resultArray<A>(op: string, bytes: number, make: () => A): A {
   try {
     return make();
   } catch (cause) {
-    const room = mebibytes(bytes);
+    const room = amount(bytes);
     throw new NormError('ERR_MEMORY', op, `the engine has no room for a result of ${room}: pass out`, { cause });
   }
 }
@@ -46,15 +41,21 @@ export class Heap {
   #workspace = 0;
   #capacity = 0;
   #next = 0;
+  #used = 0;
   /** Why the instance can't be used any more. */
   #end: 'disposed' | 'trapped' | undefined;
   readonly kernels: Kernels;
+  /** Where the arguments of a call go. */
+  readonly block: number;
+  readonly #allocator: Allocator;
   readonly #memory: WebAssembly.Memory;
   readonly limit: number;
   readonly #ended: () => void;
 
   constructor(kernels: Kernels, memory: WebAssembly.Memory, limit: number, ended: () => void) {
     this.kernels = kernels;
+    this.block = kernels.block();
+    this.#allocator = new Allocator(kernels.begin(), limit, (end) => end <= this.bytes || kernels.resize(end));
     this.#memory = memory;
     this.limit = limit;
     this.#ended = ended;
@@ -64,23 +65,48 @@ export class Heap {
     return this.#memory.buffer.byteLength;
   }
 
+  /** The memory as it is now. */
+  get buffer(): ArrayBufferLike {
+    if (this.#float32.length === 0 && !this.#end) this.#view(this.#memory.buffer);
+    return this.#float32.buffer;
+  }
+
+  get isEnded(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** How many bytes can be reserved without asking for more. */
+  get workspace(): number {
+    return this.#capacity;
+  }
+
+  /** Bytes of Tensors. */
+  get used(): number {
+    return this.#used;
+  }
+
   /** Makes every later call an error, and lets go of the memory. */
   end(why: 'disposed' | 'trapped'): void {
     this.#end = why;
+    this.#used = 0;
     this.#view(new ArrayBuffer(0));
     this.#ended();
   }
 
-  /** The address of `bytes` bytes that stay the caller's until the next reserve. skip() divides them. */
-  reserve(op: string, bytes: number): number {
+  #checkUsable(op: string): void {
     if (this.#end === 'disposed') throw new NormError('ERR_FREED', op, 'this instance has been disposed of');
     if (this.#end === 'trapped') {
       throw new NormError('ERR_STATE', op, 'an earlier call trapped, so this instance is unusable: load a new one');
     }
+  }
+
+  /** Bytes that stay the caller's until the next reserve. skip() divides them. */
+  reserve(op: string, bytes: number): void {
+    this.#checkUsable(op);
     if (bytes > this.#capacity) this.#grow(op, bytes);
     if (this.#float32.length === 0) this.#view(this.#memory.buffer);
-    this.#next = this.#workspace;
-    return this.#workspace;
+    // What is only measured is nowhere, but not absent.
+    this.#next = this.#workspace || 64;
   }
 
   /** The address of the next of the reserved bytes, and passes over them and what aligns those that follow. */
@@ -90,28 +116,51 @@ export class Heap {
     return address;
   }
 
-  #grow(op: string, bytes: number): void {
-    const { allocate, release } = this.kernels;
-    if (this.#workspace) this.run(op, release, this.#workspace);
-    this.#workspace = 0;
-    const before = this.#capacity;
-    this.#capacity = 0;
-    if (bytes <= addressable) {
-      // Some more than asked for, so that calls of slowly growing sizes don't allocate each time.
-      const ample = Math.min(Math.max(bytes, aligned(1.25 * before)), addressable);
-      for (const size of ample > bytes ? [ample, bytes] : [bytes]) {
-        this.#workspace = this.run(op, allocate, size) >>> 0;
-        if (this.#workspace) {
-          this.#capacity = size;
-          return;
-        }
-      }
+  /** The address of bytes that stay a Tensor's until what releaser() makes is called. */
+  allocate(op: string, bytes: number): number {
+    this.#checkUsable(op);
+    let address = this.#allocator.allocate(bytes);
+    if (!address && this.#capacity > 0) {
+      // The workspace is made anew when it is needed.
+      this.#dropWorkspace();
+      address = this.#allocator.allocate(bytes);
     }
-    throw new NormError(
-      'ERR_MEMORY',
-      op,
-      `this call needs ${mebibytes(bytes)} of the module's memory, whose limit is ${mebibytes(this.limit)}`,
-    );
+    if (!address) this.#refuse(op, `a Tensor needs ${amount(bytes)}`);
+    this.#used += bytes;
+    return address;
+  }
+
+  releaser(address: number, bytes: number): () => void {
+    return () => {
+      if (this.#end) return;
+      this.#used -= bytes;
+      this.#allocator.release(address);
+    };
+  }
+
+  #dropWorkspace(): void {
+    if (this.#workspace) this.#allocator.release(this.#workspace);
+    this.#workspace = 0;
+    this.#capacity = 0;
+  }
+
+  #refuse(op: string, what: string): never {
+    const limit = `whose limit is ${amount(this.limit)}`;
+    const used = this.#used > 0 ? `, of which Tensors use ${amount(this.#used)}` : '';
+    throw new NormError('ERR_MEMORY', op, `${what} of the module's memory, ${limit}${used}`);
+  }
+
+  #grow(op: string, bytes: number): void {
+    const before = this.#capacity;
+    this.#dropWorkspace();
+    // Some more than asked for, so that calls of slowly growing sizes don't allocate each time.
+    for (const size of [Math.max(bytes, aligned(1.25 * before)), bytes]) {
+      this.#workspace = this.#allocator.allocate(size);
+      if (!this.#workspace) continue;
+      this.#capacity = size;
+      return;
+    }
+    this.#refuse(op, `this call needs ${amount(bytes)}`);
   }
 
   #view(buffer: ArrayBuffer): void {
@@ -129,10 +178,6 @@ export class Heap {
     return this.#uint32[address >>> 2] as number;
   }
 
-  writeDouble(address: number, value: number): void {
-    this.#float64[address >>> 3] = value;
-  }
-
   /** Copies values in, converted to a type where it isn't theirs. */
   copyIn(address: number, values: Values, dtype: DType): void {
     if (dtype === 'float32') {
@@ -146,6 +191,13 @@ export class Heap {
 
   copyWordsIn(address: number, words: ArrayLike<number>): void {
     this.#uint32.set(words, address >>> 2);
+  }
+
+  /** A view for the user, who must not have the heap's own. */
+  viewOf(address: number, length: number, dtype: DType): Values {
+    if (dtype === 'float32') return new Float32Array(this.buffer, address, length);
+    if (dtype === 'float64') return new Float64Array(this.buffer, address, length);
+    return new (halfClass() ?? Uint16Array)(this.buffer, address, length);
   }
 
   #values(address: number, length: number, dtype: DType): Values {
@@ -170,15 +222,16 @@ export class Heap {
     });
   }
 
-  /** Calls the module. No checked call traps; if one did, what it left can't be trusted. */
-  run(op: string, kernel: Kernel, argument: number): number {
+  /** Runs an operation. */
+  run(op: string, kernel: Kernel): number {
     try {
-      return kernel(argument);
+      return kernel();
     } catch (cause) {
+      // No checked call traps; if one did, what it left can't be trusted.
       this.end('trapped');
-      throw new NormError('ERR_STATE', op, 'the module trapped, which is a bug in simdnorm: load a new instance', {
-        cause,
-      });
+      const why =
+        cause instanceof RangeError ? 'the stack was full within the module' : 'the module trapped, which is a bug';
+      throw new NormError('ERR_STATE', op, `${why}, so this instance is unusable: load a new one`, { cause });
     }
   }
 }

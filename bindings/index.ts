@@ -1,6 +1,6 @@
 // The package's main entry: the module's bytes are in it, so that there is no file to lose.
 
-import digits from '../build/wasm/bindings/simdnorm.wasm';
+import { length, order, text } from '../build/wasm/bindings/simdnorm.wasm';
 import { optionNames } from './check.js';
 import { start } from './load.js';
 import type { LoadOptions, Simdnorm } from './types.js';
@@ -8,15 +8,24 @@ import type { LoadOptions, Simdnorm } from './types.js';
 export { type ErrorCode, NormError } from './errors.js';
 export type * from './types.js';
 
-/** The value of a hexadecimal digit. */
-function digitAt(i: number): number {
-  const code = digits.charCodeAt(i);
-  return (code & 15) + 9 * (code >> 6);
-}
-
+/** As build.mjs has encoded them: one character for a frequent byte, and one of two others before it for the rest. */
 function embedded(): Uint8Array {
-  const bytes = new Uint8Array(digits.length / 2);
-  for (let i = 0; i < bytes.length; ++i) bytes[i] = 16 * digitAt(2 * i) + digitAt(2 * i + 1);
+  const byteAt = Uint8Array.from({ length: order.length / 2 }, (_, i) =>
+    Number.parseInt(order.slice(2 * i, 2 * i + 2), 16),
+  );
+  const bytes = new Uint8Array(length);
+  let size = 0;
+  let first = 0;
+  for (let i = 0; i < text.length; ++i) {
+    const code = text.charCodeAt(i);
+    if (code < 37) {
+      first = 87 * (code - 31);
+      continue;
+    }
+    // Three characters are left out, which strings would need to escape.
+    bytes[size++] = byteAt[first + code - 37 - +(code > 39) - +(code > 92) - +(code > 96)] as number;
+    first = 0;
+  }
   return bytes;
 }
 

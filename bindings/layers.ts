@@ -1,21 +1,13 @@
 // Layers: parameters, gradients and running statistics around the operations.
 
 import * as check from './check.js';
-import {
-  bitsOf,
-  type DType,
-  isBits,
-  lengthOf,
-  type Numbers,
-  shareMemory,
-  typedArrayTag,
-  type Values,
-} from './dtype.js';
+import { type DType, isBits, type Numbers } from './dtype.js';
 import { NormError } from './errors.js';
 import { resultArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
-import { asX, newStatistics } from './operation.js';
+import { newStatistics } from './operation.js';
 import { Moving } from './running-statistics.js';
+import { type Data, isData, lengthOf, shareMemory, Tensor } from './tensor.js';
 import type { Layers, Operations, Parameter } from './types.js';
 
 /** The operations, without the types that callers see. */
@@ -26,7 +18,7 @@ type Untyped = { readonly [name in keyof Operations]: Run };
 /** What a forward call keeps for its backward call. */
 interface Kept {
   /** Not copied. */
-  readonly x: Values;
+  readonly x: Data;
   readonly options: { readonly shape: readonly number[]; readonly dtype: 'float16' | undefined };
   readonly lengths: Int32Array | undefined;
   readonly invStd: Numbers;
@@ -34,15 +26,15 @@ interface Kept {
 
 /** A checked input of a forward call. */
 interface Input {
-  readonly x: Values;
+  readonly x: Data;
   readonly dtype: DType;
   readonly options: { readonly shape: readonly number[]; readonly dtype: 'float16' | undefined };
   readonly lengths: Int32Array | undefined;
-  readonly out: Values | undefined;
+  readonly out: Data | undefined;
 }
 
 interface Gradients {
-  readonly dx: Values;
+  readonly dx: Data;
   readonly dScale: Numbers;
   readonly dBias?: Numbers;
 }
@@ -61,7 +53,7 @@ function integerOf(op: string, name: string, value: unknown, absent: number): nu
 
 /** The extents that a layer normalizes over. */
 function extentsOf(op: string, value: unknown): number[] {
-  const given = check.settled(op, 'shape', value);
+  const given = check.settled(op, 'shape', value, check.maxRank);
   if (!check.isArray(given)) return [check.positiveInteger(op, 'shape', given)];
   if (given.length === 0) throw new NormError('ERR_SHAPE', op, 'shape [] has no axes to normalize over');
   return given.map((extent, i) => check.positiveInteger(op, `shape[${i}]`, extent));
@@ -118,7 +110,7 @@ abstract class Base {
   protected abstract groups(shape: readonly number[]): number;
   protected abstract readonly takesLengths: boolean;
   /** While training, with what receives 1 / deviation; otherwise without. */
-  protected abstract run(input: Input, invStdOut: Numbers | undefined): Values;
+  protected abstract run(input: Input, invStdOut: Numbers | undefined): Data;
   protected abstract gradients(dy: unknown, kept: Kept, out: unknown): Gradients;
   /** What distinguishes the layer from others of its class. */
   protected abstract fields(): Record<string, unknown>;
@@ -146,8 +138,8 @@ abstract class Base {
   }
 
   /** What the layer reads and changes between calls, by its names in messages. */
-  protected own(): [name: string, values: Values][] {
-    return this.parameters.flatMap(({ name, value, gradient }): [string, Values][] => [
+  protected own(): [name: string, values: Data][] {
+    return this.parameters.flatMap(({ name, value, gradient }): [string, Data][] => [
       [name, value],
       [`the gradient of ${name}`, gradient],
     ]);
@@ -155,10 +147,11 @@ abstract class Base {
 
   /** What is written may be neither the layer's own nor an x that a backward call is going to read. */
   #checkOut(out: unknown, waiting: readonly Pick<Kept, 'x'>[], lengths?: unknown): void {
-    if (!typedArrayTag.call(out)) return;
-    const kept = waiting.map(({ x }): [string, Values] => ['an x that backward will need (in eval() none is kept)', x]);
+    // A freed one is the operation's to refuse.
+    if (!isData(out) || (Tensor.is(out) && out.freed)) return;
+    const kept = waiting.map(({ x }): [string, Data] => ['an x that backward will need (in eval() none is kept)', x]);
     for (const [name, values] of [...this.own(), ...kept, ['lengths', lengths] as const]) {
-      if (!typedArrayTag.call(values) || !shareMemory(out as Values, values as Values)) continue;
+      if (!isData(values) || !shareMemory(out, values)) continue;
       throw new NormError('ERR_OVERLAP', this.op, `out shares memory with ${name}`);
     }
   }
@@ -173,15 +166,15 @@ abstract class Base {
     }
   }
 
-  forward(x: unknown, options?: unknown): Values {
+  forward(x: unknown, options?: unknown): Data {
     const { op, training } = this;
     const o = check.options(op, options, ['shape', 'dtype', 'out', ...(this.takesLengths ? ['lengths'] : [])], x);
     const dtype = check.dtypeOf(op, x, o.dtype);
     const values = check.values(op, 'x', x, dtype);
     const length = lengthOf(values);
-    const shape = check.shapeOf(op, o.shape ?? this.defaultShape(length), length);
+    const shape = check.shapeOf(op, o.shape ?? (Tensor.is(x) ? x.shape : this.defaultShape(length)), length);
     this.checkShape(shape);
-    const out = check.optionalValues(op, 'out', o.out, dtype, length, asX);
+    const out = check.optionalValues(op, 'out', o.out, dtype, length);
     const lengths = check.lengthsOf(op, o.lengths, shape);
     const bits = isBits(values) ? 'float16' : undefined;
     const input: Input = { x: values, dtype, options: { shape, dtype: bits }, lengths, out };
@@ -193,7 +186,7 @@ abstract class Base {
     return y;
   }
 
-  backward(dy: unknown, options?: unknown): Values {
+  backward(dy: unknown, options?: unknown): Data {
     const o = check.options(this.op, options, ['out']);
     const kept = this.#kept.at(-1);
     if (!kept) {
@@ -283,7 +276,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super('LayerNorm', shape, options, ['scale', 'bias']);
     }
 
-    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Values {
+    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axes, scale, bias, epsilon } = this;
       return run.layerNorm(x, { ...options, axes, lengths, scale, bias, epsilon, out, invStdOut });
     }
@@ -299,7 +292,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super('RmsNorm', shape, options, ['scale']);
     }
 
-    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Values {
+    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axes, scale, epsilon } = this;
       return run.rmsNorm(x, { ...options, axes, lengths, scale, epsilon, out, invStdOut });
     }
@@ -361,7 +354,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return (shape[0] as number) * this.#groups;
     }
 
-    protected run({ x, options, out }: Input, invStdOut: Numbers | undefined): Values {
+    protected run({ x, options, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axis, scale, bias, epsilon } = this;
       return run.groupNorm(x, { ...options, axis, groups: this.#groups, scale, bias, epsilon, out, invStdOut });
     }
@@ -387,7 +380,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return (shape[0] as number) * this.channels;
     }
 
-    protected run({ x, options, out }: Input, invStdOut: Numbers | undefined): Values {
+    protected run({ x, options, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axis, scale, bias, epsilon } = this;
       return run.instanceNorm(x, { ...options, axis, scale, bias, epsilon, out, invStdOut });
     }
@@ -432,7 +425,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return this.#batchesSeen;
     }
 
-    protected override own(): [name: string, values: Values][] {
+    protected override own(): [name: string, values: Data][] {
       return [...super.own(), ['runningMean', this.runningMean], ['runningVariance', this.runningVariance]];
     }
 
@@ -440,27 +433,26 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return this.channels;
     }
 
-    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Values {
+    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axis, scale, bias, epsilon } = this;
       const common = { ...options, axis, scale, bias, epsilon, out };
       check.lengthsBesideChannels(this.op, check.axisOf(this.op, 'axis', axis, options.shape), lengths);
       if (!invStdOut) {
-        const y = run.batchNorm(x, { ...common, mean: this.runningMean, variance: this.runningVariance });
         // Inference has no use for lengths, but what is past them is 0 there as well.
-        if (lengths) clearPadding(y, options.shape, lengths);
-        return y;
+        const given = { ...common, mean: this.runningMean, variance: this.runningVariance };
+        return run.batchNorm(x, given, lengths);
       }
       const { y, mean, variance, count } = this.#train(x, { ...common, lengths, invStdOut });
       const countOf = (channel: number): number => (typeof count === 'number' ? count : count[channel]);
-      const hasValues = (channel: number) => countOf(channel) > 0;
+      const hasData = (channel: number) => countOf(channel) > 0;
       const unbiased = (value: number, channel: number) => (value * countOf(channel)) / (countOf(channel) - 1);
       this.#batchesSeen += 1;
-      this.#mean.add(mean, this.momentum, hasValues);
-      this.#variance.add(this.unbiased ? Float64Array.from(variance, unbiased) : variance, this.momentum, hasValues);
+      this.#mean.add(mean, this.momentum, hasData);
+      this.#variance.add(this.unbiased ? Float64Array.from(variance, unbiased) : variance, this.momentum, hasData);
       return y;
     }
 
-    #train(x: Values, options: object) {
+    #train(x: Data, options: object) {
       try {
         return run.batchNormTraining(x, options);
       } catch (error) {
@@ -503,12 +495,4 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
     return [name, Object.defineProperties(Class, { name: { value: name }, fromJSON: { value: fromJSON } })];
   });
   return Object.fromEntries(entries);
-}
-
-function clearPadding(y: Values, [, extent]: readonly number[], lengths: Int32Array): void {
-  const bits = bitsOf(y);
-  const size = bits.length / lengths.length;
-  lengths.forEach((length, item) => {
-    bits.fill(0, item * size + (length * size) / (extent as number), (item + 1) * size);
-  });
 }

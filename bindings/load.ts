@@ -8,6 +8,8 @@ import { foldBatchNorm } from './fold.js';
 import { forward } from './forward.js';
 import { Heap } from './heap.js';
 import { createLayers } from './layers.js';
+import { makeTensor } from './make-tensor.js';
+import { finish } from './operation.js';
 import type { LoadOptions, Operations, Simdnorm } from './types.js';
 
 declare const SIMDNORM_VERSION: string;
@@ -137,17 +139,32 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
   }
   const heap = new Heap(glue, memory, limit, ended);
   const bound: Record<string, unknown> = {};
-  for (const [name, run] of Object.entries(forward)) bound[name] = (x: unknown, o?: unknown) => run(heap, x, o);
+  for (const [name, run] of Object.entries(forward)) {
+    bound[name] = (x: unknown, o?: unknown, lengths?: unknown) => {
+      try {
+        return run(heap, x, o, lengths);
+      } finally {
+        finish();
+      }
+    };
+  }
   for (const [name, run] of Object.entries(backward)) {
-    bound[name] = (dy: unknown, x: unknown, o?: unknown) => run(heap, dy, x, o);
+    bound[name] = (dy: unknown, x: unknown, o?: unknown) => {
+      try {
+        return run(heap, dy, x, o);
+      } finally {
+        finish();
+      }
+    };
   }
   const operations = bound as unknown as Operations;
   return Object.freeze({
     ...operations,
     ...createLayers(operations),
     foldBatchNorm,
+    tensor: ((...given: [unknown, unknown, unknown]) => makeTensor(heap, ...given)) as unknown as Simdnorm['tensor'],
     get memory() {
-      return { capacity: heap.bytes, limit: heap.limit };
+      return { used: heap.used, capacity: heap.bytes, limit: heap.limit };
     },
     version: SIMDNORM_VERSION,
     dispose: () => heap.end('disposed'),

@@ -12,7 +12,10 @@ declare module '*/simdnorm.js' {
 }
 
 declare module '*.wasm' {
-  /** The bytes as hexadecimal digits: see build.mjs. */
-  const digits: string;
-  export default digits;
+  /** How many bytes there are. */
+  export const length: number;
+  /** Those that occur, in hexadecimal digits, the most frequent first. */
+  export const order: string;
+  /** The bytes by their places in the order: see build.mjs. */
+  export const text: string;
 }

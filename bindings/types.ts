@@ -20,18 +20,54 @@ export type Shape = readonly number[];
 type F16 = typeof globalThis extends { Float16Array: { new (length: number): infer T } } ? T : never;
 /** float16 is a Float16Array where the engine has it, and a Uint16Array of IEEE bits with `dtype: 'float16'` anywhere. */
 export type FloatArray = Float32Array | Float64Array | F16 | Uint16Array;
+export type DType = 'float32' | 'float64' | 'float16';
+type ArrayOf<D extends DType> = D extends 'float32'
+  ? Float32Array
+  : D extends 'float64'
+    ? Float64Array
+    : F16 | Uint16Array;
+
+/** What `using` calls, where the library has it. */
+type Disposal = SymbolConstructor extends { readonly dispose: infer S extends symbol }
+  ? { readonly [dispose in S]: () => void }
+  : Record<never, never>;
+
+/**
+ * Values that live in the module's memory: pass one and nothing is copied. A forgotten one is freed once it and the arrays
+ * that its `data` gave have been collected (arrays that were made of these don't count); `using` and free() are sooner.
+ */
+export interface Tensor<D extends DType = DType> extends Disposal {
+  readonly dtype: D;
+  readonly shape: Shape;
+  readonly length: number;
+  /**
+   * The live values: a Float32Array, a Float64Array, or a Float16Array (where the engine has none, a Uint16Array of bits).
+   * Ask again after a call that may allocate: growing the memory detaches views.
+   */
+  readonly data: ArrayOf<D>;
+  /** Whether it, its owner or its instance has been freed. */
+  readonly freed: boolean;
+  /**
+   * A flat window on the same memory, from element `begin` to `end` as in arrays, so that large work can be done in pieces.
+   * It owns nothing; using it after the owner is freed is ERR_FREED.
+   */
+  subarray(begin?: number, end?: number): Tensor<D>;
+  /** Frees the memory; freeing twice does nothing. Using a freed tensor is ERR_FREED. */
+  free(): void;
+}
+
 /** What is normalized. */
-export type Input = FloatArray;
+export type Input = FloatArray | Tensor;
 /** Parameters and given statistics, of any type: converted to float64 for float64 x, else to float32. */
 export type Vector = Input | readonly number[];
 /** float64 for float64 input, else float32 (a float16 variance would overflow). */
-export type StatisticsArray<X> = X extends Float64Array ? Float64Array : Float32Array;
+export type StatisticsArray<X> = X extends Float64Array | Tensor<'float64'> ? Float64Array : Float32Array;
 
 /** O, which the place where the result is used has no say in. */
 type Given<O> = [O][O extends unknown ? 0 : never];
 
 interface Common {
-  /** Extents of x. Default: [x.length]. */
+  /** Extents of x. Default: a Tensor's own shape, else [x.length]. */
   shape?: Shape | undefined;
   /** Only for Uint16Array input, x or parameters beside another x: what its bits are. */
   dtype?: 'float16' | undefined;
@@ -39,8 +75,9 @@ interface Common {
 
 interface Result<O> {
   /**
-   * Where y goes, and what is returned: an array of x's type and length. May be x itself; any other overlap is
-   * ERR_OVERLAP. Without it a new array is made, which for large ones costs more than the normalization.
+   * Where y goes, and what is returned: an array or Tensor of x's type and length. May be x itself; any other overlap is
+   * ERR_OVERLAP. Without it a new array is made, which for large ones costs more than the normalization; a Tensor where x
+   * is one.
    */
   out?: O | undefined;
 }
@@ -942,10 +979,30 @@ export interface Layers {
 }
 
 export interface Simdnorm extends Operations, Layers {
-  /** capacity: bytes of the module's memory. limit: what it may grow to. */
-  readonly memory: { readonly capacity: number; readonly limit: number };
+  /**
+   * A Tensor of a shape, with `values` (converted to its dtype, rounded to nearest even), or of zeros. With dtype 'float16' a
+   * Uint16Array is taken for bits.
+   *
+   * Cost: one copy of the values, which no operation on the Tensor makes again.
+   *
+   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_MEMORY, ERR_FREED
+   *
+   * @example
+   * ```ts
+   * import { load } from 'simdnorm';
+   * const { tensor, layerNorm, rmsNorm } = await load();
+   * const x = tensor([2, 4], [1, 2, 3, 4, 5, 6, 7, 8]);
+   * layerNorm(x, { out: x }); // x, normalized where it is
+   * x.subarray(0, 4).data; // [-1.3416355, -0.4472118, 0.4472118, 1.3416355]
+   * rmsNorm(x, { axes: 0 }).shape; // [2, 4]
+   * x.free();
+   * ```
+   */
+  tensor<D extends DType = 'float32'>(shape: Shape, values?: Vector | null, dtype?: D): Tensor<D>;
+  /** used: bytes of live Tensors. capacity: bytes of the memory, workspace included. limit: what it may grow to. */
+  readonly memory: { readonly used: number; readonly capacity: number; readonly limit: number };
   /** The package's version. */
   readonly version: string;
-  /** Frees the instance. Every later call is ERR_FREED. */
+  /** Frees the instance; every later call, and use of its Tensors, is ERR_FREED. */
   dispose(): void;
 }
