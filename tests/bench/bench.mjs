@@ -85,8 +85,11 @@ for (const shape of [
   const options = { shape, scale, bias, epsilon, out };
   const javascriptOut = new Float32Array(x.length);
   const copy = new Float32Array(x.length);
+  const [tensor, tensorOut] = [sn.tensor(shape, x), sn.tensor(shape)];
+  const tensorOptions = { scale: sn.tensor([units], scale), bias: sn.tensor([units], bias), epsilon, out: tensorOut };
   await add('layerNorm', shape, [
     { name: 'simdnorm, out', result: asIs, call: () => sn.layerNorm(x, options) },
+    { name: 'simdnorm, Tensors', result: ({ data }) => data, call: () => sn.layerNorm(tensor, tensorOptions) },
     { name: 'simdnorm, new array', result: asIs, call: () => sn.layerNorm(x, { shape, scale, bias, epsilon }) },
     {
       name: 'plain JavaScript',

@@ -30,8 +30,13 @@ const kernels = await createModule({
   },
 });
 
-const allocate = (values) => kernels.allocate(4 * values) >>> 0;
-const call = allocate(64);
+let next = kernels.begin();
+const allocate = (values) => {
+  const address = Math.ceil(next / 64) * 64;
+  next = address + 4 * values;
+  return address;
+};
+const call = kernels.block() >>> 0;
 const [x, y] = [allocate(most), allocate(most)];
 const [scale, bias, mean, variance] = Array.from({ length: 4 }, () => allocate(65536));
 const float32 = new Float32Array(memory.buffer);
@@ -98,7 +103,7 @@ for (const [operation, shape, axis] of cases) {
       for (let i = 0; i < calls; ++i) body();
       return ((performance.now() - begin) * 1000) / calls;
     };
-    const run = () => kernels[operation](call);
+    const run = kernels[operation];
     const copy = () => target.set(source);
     const own = [];
     const copies = [];

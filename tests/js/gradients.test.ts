@@ -676,6 +676,46 @@ describe('lengths', () => {
     expectNear(what, full.dx as Float32Array, none.dx as Float32Array, 2 * dxPromise, magnitude.dx);
   });
 
+  test('that leave few values of many places, over items, keep the promise', () => {
+    for (const [shape, axes] of [
+      [[20, 2], [0]],
+      [
+        [20, 3, 5],
+        [0, 2],
+      ],
+      [
+        [18, 3, 2, 4],
+        [0, 3],
+      ],
+    ] as const) {
+      const lengths = Array.from({ length: shape[0] }, (_, item) => (item % 9 === 1 ? 2 : 1));
+      const size = product(shape);
+      for (const op of ['layerNorm', 'rmsNorm'] as const) {
+        const layout = over(op, shape, axes);
+        for (const [offset, deviation] of [
+          [0, 0.1],
+          [100, 0.1],
+          [100, 30],
+        ] as const) {
+          const x = draw(size, 1, 0, deviation);
+          const dy = drawSlopes(size, 2).map((value) => value + offset);
+          const expected = gradientsOf(layout, dy, x, { lengths });
+          expectGradients(layout, run(layout, dy, x, { lengths }), expected, `mean of dy ${offset}`);
+        }
+        if (op === 'rmsNorm') continue;
+        const { dx } = run(layout, new Float32Array(size).fill(1.1), draw(size, 1, 0, 0.01), { lengths });
+        const zeros = new Float64Array(size);
+        expectNear(
+          describeGradient(layout, 'dx', 'dy 1.1'),
+          numbersOf(dx as Floats),
+          zeros,
+          1e-12,
+          new Float64Array(size).fill(1),
+        );
+      }
+    }
+  });
+
   test('an item is that item alone, to the bit', () => {
     const layout = over('layerNorm', [4, 6, 20], [2]);
     const lengths = [6, 0, 3, 1];
@@ -1082,6 +1122,46 @@ describe('edge cases', () => {
     }
     const { x, options } = ofType(dtype, []);
     expect(run(over('lpNormalize', [0, 4], [1]), x, x, options as Given).dx).toHaveLength(0);
+  });
+
+  test.each(backwardOps)('%s of no rows beside extents whose product 32 bits cannot hold', (op) => {
+    const none = new Float32Array(0);
+    const statistics =
+      op === 'batchNormBackward' ? { mean: new Float32Array(65536), variance: new Float32Array(65536) } : {};
+    const over0 = op === 'lpNormalizeBackward' || op === 'layerNormBackward' || op === 'rmsNormBackward';
+    const place = over0 ? { axes: 1 } : op === 'groupNormBackward' ? { groups: 1 } : {};
+    const shape = [0, 65536, 65536];
+    // A batch without values has no statistics.
+    if (op === 'batchNormTrainingBackward') return;
+    const got = results(sn, op, none, { shape, ...place, ...statistics }, none);
+    expect((got.dx as Floats).length).toBe(0);
+    for (const name of parameterGradients) {
+      if (got[name]) expectBits({ op, shape, output: name }, got[name], new Float64Array(65536));
+    }
+    // The instance is as it was.
+    expect(sn.rmsNorm(Float32Array.of(2, -2), { epsilon: 0 })).toEqual(Float32Array.of(1, -1));
+  });
+
+  test.each(dtypes)('infinity in dy is that of dBias, in every layout: %s', (dtype) => {
+    for (const shape of [
+      [20, 2],
+      [2, 20],
+      [3, 2, 20],
+      [40, 67],
+    ]) {
+      const size = product(shape);
+      const dy = new Float64Array(size);
+      const axis = shape.length === 3 ? 1 : 0;
+      dy[0] = Infinity;
+      const channels = shape[axis] as number;
+      const statistics = { mean: new Float32Array(channels), variance: new Float32Array(channels).fill(1) };
+      const { x, options } = ofType(dtype, new Float64Array(size));
+      const slopes = ofType(dtype, dy).x;
+      const got = results(sn, 'batchNormBackward', x, { shape, axis, ...options, ...statistics }, slopes);
+      const expected = new Float64Array(channels);
+      expected[0] = Infinity;
+      expectBits({ op: 'batchNormBackward', shape, output: 'dBias' }, got.dBias as Floats, expected);
+    }
   });
 
   test.each(dtypes)('one value in each group: dx and dScale are exactly 0: %s', (dtype) => {

@@ -1233,9 +1233,11 @@ describe('foldBatchNorm', () => {
         const wanted = { shape: [y.length / outputs, outputs] };
         const options = 'forward' in given ? null : { ...given, ...wanted };
         const layer = 'forward' in given ? given.eval() : null;
-        const expected = options
-          ? sn.batchNorm(Float64Array.from(y), options)
-          : (layer as BatchNormLayer).forward(Float64Array.from(y), wanted);
+        const doubles = Float64Array.from(y);
+        const normalized = options
+          ? sn.batchNorm(doubles, options)
+          : (layer as BatchNormLayer).forward(doubles, wanted);
+        const expected = normalized as Float64Array;
         const got = apply(x, folded.weight, folded.bias, false);
         // Weights are rounded, so it is their products that the error is relative to.
         const magnitude = apply(x, folded.weight, folded.bias, true);

@@ -83,7 +83,7 @@ describe('instances', () => {
     const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
     const sn = await load({ initialMemory: 3 * 2 ** 20, maximumMemory: 5 * 2 ** 20 });
     expect(sn.version).toBe(version);
-    expect(sn.memory).toEqual({ capacity: 3 * 2 ** 20, limit: 5 * 2 ** 20 });
+    expect(sn.memory).toEqual({ used: 0, capacity: 3 * 2 ** 20, limit: 5 * 2 ** 20 });
     const { memory } = await load({});
     expect(memory.capacity).toBe(2 ** 20);
     expect(memory.limit).toBeGreaterThanOrEqual(2 ** 30);
@@ -408,11 +408,11 @@ describe('what can go wrong', () => {
 
   test('memory limits are rounded to pages, and null is absent', async () => {
     const odd = await load({ initialMemory: 2 ** 20 + 1, maximumMemory: 2 ** 21 + 1 });
-    expect(odd.memory).toEqual({ capacity: 2 ** 20 + 65536, limit: 2 ** 21 + 65536 });
+    expect(odd.memory).toEqual({ used: 0, capacity: 2 ** 20 + 65536, limit: 2 ** 21 + 65536 });
     const small = await load({ initialMemory: 10, maximumMemory: null as never });
     expect(small.memory.capacity).toBe(2 ** 20);
     expect(isWorking(odd) && isWorking(small)).toBe(true);
-    expect((await load({ maximumMemory: 2 ** 20 })).memory).toEqual({ capacity: 2 ** 20, limit: 2 ** 20 });
+    expect((await load({ maximumMemory: 2 ** 20 })).memory).toEqual({ used: 0, capacity: 2 ** 20, limit: 2 ** 20 });
   });
 
   // All 4 GiB at once are a number of bytes that 32 bits take for 0.

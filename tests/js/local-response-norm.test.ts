@@ -77,6 +77,21 @@ describe('shapes and windows', () => {
     expectBits({ op, shape, output: 'x' }, x, untouched);
   });
 
+  test('windows of thousands lose nothing: float64', () => {
+    for (const length of [64, 1000, 16384]) {
+      const x = new Float64Array(length).fill(1.9416204674835191);
+      // All windows have all channels: x / (length * x^2).
+      const y = sn.localResponseNorm(x, { shape: [1, length], size: 2 * length, alpha: 2 * length, beta: 1, k: 0 });
+      for (const value of y) expect(Math.abs(value * length * (x[0] as number) - 1)).toBeLessThan(20 * 2 ** -52);
+    }
+  });
+
+  test('without values is quick, whatever the other extents are', () => {
+    const none = new Float32Array(0);
+    expect(sn.localResponseNorm(none, { shape: [1e9, 3, 0], size: 3 })).toEqual(none);
+    expect(sn.lpNormalize(none, { shape: [2 ** 31, 2 ** 32 - 1, 2, 0, 65536], axes: [4, 1], p: 1 })).toEqual(none);
+  });
+
   test('every number of channels and of places from 1 to 67 and around 512 is right', () => {
     for (const length of [...Array.from({ length: 67 }, (_, i) => i + 1), 511, 512, 513, 1025]) {
       const x = draw(6 * length, length);
