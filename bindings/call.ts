@@ -323,14 +323,14 @@ function runKernel(heap: Heap, call: Call): void {
   }
 }
 
-function clearParameters(heap: Heap, op: string): void {
-  heap.reserve(op, 0);
+function clearParameters(): void {
   for (const { data } of [dScaleOut, dBiasOut]) if (data) valuesOf(data).fill(0);
 }
 
 /** Copies in what isn't in the memory, runs the kernel, copies out. Returns y, or null where only statistics are wanted. */
 export function run(heap: Heap, call: Call): Data | null {
   const { op, shape, dtype, length, out } = call;
+  heap.checkUsable(op);
   let made: Tensor | undefined;
   try {
     fillSlots(heap, call);
@@ -344,7 +344,7 @@ export function run(heap: Heap, call: Call): Data | null {
     }
     // Extents beside one of 0 may be of any size, for which the core has no memory and loops for long.
     if (length > 0) runKernel(heap, call);
-    else clearParameters(heap, op);
+    else clearParameters();
     const result = out ?? made ?? (out === null ? null : heap.copy(op, y.address, length, call.x as Values, dtype));
     if (length > 0) for (let i = 0; i < outputs.length; ++i) (outputs[i] as Slot).copyOut(heap);
     made = undefined;

@@ -93,7 +93,7 @@ export class Heap {
     this.#ended();
   }
 
-  #checkUsable(op: string): void {
+  checkUsable(op: string): void {
     if (this.#end === 'disposed') throw new NormError('ERR_FREED', op, 'this instance has been disposed of');
     if (this.#end === 'trapped') {
       throw new NormError('ERR_STATE', op, 'an earlier call trapped, so this instance is unusable: load a new one');
@@ -102,7 +102,7 @@ export class Heap {
 
   /** Bytes that stay the caller's until the next reserve. skip() divides them. */
   reserve(op: string, bytes: number): void {
-    this.#checkUsable(op);
+    this.checkUsable(op);
     if (bytes > this.#capacity) this.#grow(op, bytes);
     if (this.#float32.length === 0) this.#view(this.#memory.buffer);
     // What is only measured is nowhere, but not absent.
@@ -118,7 +118,7 @@ export class Heap {
 
   /** The address of bytes that stay a Tensor's until what releaser() makes is called. */
   allocate(op: string, bytes: number): number {
-    this.#checkUsable(op);
+    this.checkUsable(op);
     let address = this.#allocator.allocate(bytes);
     if (!address && this.#capacity > 0) {
       // The workspace is made anew when it is needed.
