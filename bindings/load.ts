@@ -163,9 +163,16 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
     ...createLayers(operations),
     foldBatchNorm,
     tensor: ((...given: [unknown, unknown, unknown]) => makeTensor(heap, ...given)) as unknown as Simdnorm['tensor'],
-    get memory() {
-      return { used: heap.used, capacity: heap.bytes, limit: heap.limit };
-    },
+    // Not one of numbers, so that it can be taken off the instance and stays true.
+    memory: Object.freeze({
+      get used() {
+        return heap.used;
+      },
+      get capacity() {
+        return heap.bytes;
+      },
+      limit: heap.limit,
+    }),
     version: SIMDNORM_VERSION,
     dispose: () => heap.end('disposed'),
   });

@@ -19,6 +19,11 @@ const viewed = new WeakMap<Values, Tensor>();
 const forgotten = new FinalizationRegistry<() => void>((free) => free());
 
 export class Tensor {
+  static {
+    // As it is printed, although the package is minified.
+    Object.defineProperty(Tensor, 'name', { value: 'Tensor' });
+  }
+
   readonly #heap: Heap;
   /** Of a window: whose memory this is in. */
   readonly #owner: Tensor | undefined;
