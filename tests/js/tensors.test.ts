@@ -1756,6 +1756,29 @@ describe('memory that does not suffice', () => {
 });
 
 describe('no copies', () => {
+  test('and under 64 bytes of garbage a call, over 1e5 calls with the same options', async () => {
+    const bytes = await runModule(
+      `
+      const { load } = await import(entry);
+      const sn = await load({});
+      const x = sn.tensor([1, 64], Float32Array.from({ length: 64 }, (_, i) => Math.sin(i)));
+      const options = { out: sn.tensor([1, 64]), scale: sn.tensor([64]), bias: sn.tensor([64]) };
+      const run = (calls) => { for (let i = 0; i < calls; ++i) sn.layerNorm(x, options); };
+      const { capacity } = sn.memory;
+      run(3e4);
+      gc();
+      const before = process.memoryUsage().heapUsed;
+      run(1e5);
+      console.log(JSON.stringify([(process.memoryUsage().heapUsed - before) / 1e5, sn.memory.capacity - capacity]));
+    `,
+      // Room for all of it, so that nothing is collected meanwhile.
+      ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'],
+    );
+    expect(bytes).toEqual([expect.any(Number), 0]);
+    expect((bytes as number[])[0]).toBeLessThan(64);
+    expect((bytes as number[])[0]).toBeGreaterThan(-1);
+  });
+
   test('40 MiB are normalized where they are, in 48 MiB', async () => {
     const own = await load({ maximumMemory: 48 << 20 });
     const shape = [10_240, 1024];
