@@ -150,7 +150,8 @@ class Item {
     const double power = power_(is_k_alone ? k_ : k + part);
     const double unit_power = is_k_alone ? 1 : power_(unit);
     const double value = *centre(i);
-    return is_divided_ ? value / power / unit_power / unit_power : value * power * unit_power * unit_power;
+    // The unit on both sides of the power, so that neither half overflows or underflows.
+    return is_divided_ ? value / unit_power / power / unit_power : value * unit_power * power * unit_power;
   }
 
   const Window& window_;

@@ -74,12 +74,13 @@ SIMDNORM_ONCE Walk walk_of(Extents shape, Extents order, bool back) {
 
 template <class T>
 void permute(const T* x, Extents shape, Extents order, T* y) {
-  copy(walk_of(shape, order, false), 0, x, y);
+  // Without values there may be no addresses to count from either.
+  if (product(shape) > 0) copy(walk_of(shape, order, false), 0, x, y);
 }
 
 template <class T>
 void permute_back(const T* x, Extents shape, Extents order, T* y) {
-  copy(walk_of(shape, order, true), 0, x, y);
+  if (product(shape) > 0) copy(walk_of(shape, order, true), 0, x, y);
 }
 
 template void permute(const float*, Extents, Extents, float*);

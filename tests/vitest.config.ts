@@ -15,6 +15,7 @@ export default defineConfig({
       'tests/conformance/**/*.test.ts',
       'tests/networks/**/*.test.ts',
       'tests/pytorch/**/*.test.ts',
+      'tests/fuzz/**/*.test.ts',
     ],
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -77,6 +77,24 @@ describe('shapes and windows', () => {
     expectBits({ op, shape, output: 'x' }, x, untouched);
   });
 
+  test('values of very different sizes in a window: float64', () => {
+    const of = (x: number[], beta: number) =>
+      sn.localResponseNorm(Float64Array.from(x), { shape: [1, 2], size: 3, alpha: 3, beta, k: 0 })[0] as number;
+    for (const [small, large] of [
+      [1e-300, 1e-160],
+      [1e-300, 1e160],
+      [1e-160, 1e160],
+    ] as const) {
+      // x / large^(2 beta), by halves, as the whole may be out of range.
+      for (const beta of [0.75, 1, -0.5, -1]) {
+        const half = large ** beta;
+        const expected = small / half / half;
+        const relative = of([small, large], beta) / expected - 1;
+        if (expected > 1e-300 && expected < 1e300) expect(Math.abs(relative)).toBeLessThan(1e-13);
+      }
+    }
+  });
+
   test('windows of thousands lose nothing: float64', () => {
     for (const length of [64, 1000, 16384]) {
       const x = new Float64Array(length).fill(1.9416204674835191);
