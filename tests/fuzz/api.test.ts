@@ -9,7 +9,7 @@ import { canary, detach, draw, drawVariance, resizableBuffer, revoked } from '..
 import { narrow, widen } from '../js/float16-conversion.ts';
 import { checkOutputs, Dice, describe, type Kind, type RandomCall, randomCall } from './random-call.ts';
 
-const seconds = Number(process.env.SIMDNORM_FUZZ_SECONDS ?? 20);
+const seconds = Number(process.env.SIMDNORM_FUZZ_SECONDS ?? 6);
 const onlySeed = process.env.SIMDNORM_FUZZ_SEED;
 
 type AnyTensor = ReturnType<Simdnorm['tensor']>;
