@@ -139,7 +139,7 @@ class Item {
       largest = std::max(largest, std::fabs(values_[i + c * window_.places]));
     }
     const double unit = largest > 0x1p400 ? 0x1p600 : largest < 0x1p-400 ? 0x1p-600 : 1;
-    Total sum;
+    Total sum = {};
     for (std::size_t c = 0; c <= reach(); ++c) {
       const double value = values_[i + c * window_.places] / unit;
       sum.add(value * value);

@@ -218,7 +218,7 @@ struct AnyBlock {
 };
 
 SIMDNORM_ONCE double total_of(const VectorTotal<double>& sums) {
-  Total total;
+  Total total = {};
   sums.add_to(total);
   return total.value();
 }
@@ -295,7 +295,7 @@ template <class T, class Term>
 SIMDNORM_ONCE double row_sum(const T* x, std::size_t count, const Term& term) {
   VectorTotal<T> totals = {};
   sweep(x, count, Vector<T>::splat(0), term, totals);
-  Total total;
+  Total total = {};
   totals.add_to(total);
   return total.value();
 }

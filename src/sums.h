@@ -28,7 +28,8 @@ struct TwoSum {
   }
 };
 
-/// A sum of doubles in more precision than theirs.
+/// A sum of doubles in more precision than theirs. It begins at 0 where it is written as {}: there are long arrays of
+/// them, of which few are used.
 class Total {
  public:
   void add(double value) {
@@ -40,7 +41,7 @@ class Total {
   double value() const { return std::isfinite(sum_) ? sum_ + rest_ : sum_; }
 
  private:
-  double sum_ = 0, rest_ = 0;
+  double sum_, rest_;
 };
 
 /// Sums of sums over blocks next to each other, in more precision than theirs.
@@ -135,7 +136,7 @@ struct Sums {
 
 template <class T>
 SIMDNORM_ONCE Sums sums_of(const PairTotal<T>& totals) {
-  Total d, dd;
+  Total d = {}, dd = {};
   totals.d.add_to(d);
   totals.dd.add_to(dd);
   return {d.value(), dd.value()};
