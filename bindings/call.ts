@@ -223,17 +223,17 @@ class Slot {
     return this.isPresent && this.home === 0 && !this.isShared ? aligned(this.bytes) : 0;
   }
 
-  place(heap: Heap, block: number, isCopied: boolean): void {
+  place(heap: Heap, op: string, isCopied: boolean): void {
     this.address = this.home;
     if (this.isPresent && this.home === 0) {
       this.address = this.isShared ? (this.before as Slot).address : heap.skip(this.bytes);
       // set() refuses an empty array whose buffer has shrunk beneath it.
       if (this.isRead && isCopied && this.bytes > 0) {
         const data = this.data as Data;
-        heap.copyIn(this.address, Tensor.is(data) ? numbersOf(data as Tensor, this.name, this.name) : data, this.type);
+        heap.copyIn(this.address, Tensor.is(data) ? numbersOf(data as Tensor, op, this.name) : data, this.type);
       }
     }
-    heap.writeWord(block + this.offset, this.address);
+    heap.writeWord(heap.block + this.offset, this.address);
   }
 
   copyOut(heap: Heap): void {
@@ -309,7 +309,7 @@ function runKernel(heap: Heap, call: Call): void {
   while (status === moreScratch) {
     const isMeasured = scratchBytes !== onlyMeasure;
     heap.reserve(op, isMeasured ? bytes + scratchBytes : 0);
-    for (let i = 0; i < slots.length; ++i) (slots[i] as Slot).place(heap, block, isMeasured);
+    for (let i = 0; i < slots.length; ++i) (slots[i] as Slot).place(heap, op, isMeasured);
     const lengthsAddress = lengths ? heap.skip(4 * lengths.length) : 0;
     heap.writeWord(block + offsets.lengths, lengthsAddress);
     if (lengths && isMeasured) heap.copyWordsIn(lengthsAddress, lengths);

@@ -102,7 +102,6 @@ export class Heap {
 
   /** Bytes that stay the caller's until the next reserve. skip() divides them. */
   reserve(op: string, bytes: number): void {
-    this.checkUsable(op);
     if (bytes > this.#capacity) this.#grow(op, bytes);
     if (this.#float32.length === 0) this.#view(this.#memory.buffer);
     // What is only measured is nowhere, but not absent.

@@ -139,19 +139,11 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
   }
   const heap = new Heap(glue, memory, limit, ended);
   const bound: Record<string, unknown> = {};
-  for (const [name, run] of Object.entries(forward)) {
-    bound[name] = (x: unknown, o?: unknown, lengths?: unknown) => {
+  for (const [name, run] of Object.entries({ ...forward, ...backward })) {
+    // x, options and lengths; or dy, x and options.
+    bound[name] = (first: unknown, second?: unknown, third?: unknown) => {
       try {
-        return run(heap, x, o, lengths);
-      } finally {
-        finish();
-      }
-    };
-  }
-  for (const [name, run] of Object.entries(backward)) {
-    bound[name] = (dy: unknown, x: unknown, o?: unknown) => {
-      try {
-        return run(heap, dy, x, o);
+        return run(heap, first, second, third);
       } finally {
         finish();
       }
