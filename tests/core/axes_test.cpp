@@ -32,14 +32,6 @@ std::size_t product_along(const Shape& shape, const Shape& axes) {
   return result;
 }
 
-template <class T>
-void check_same(const Case& what, const ResultOf<T>& got, const ResultOf<T>& want) {
-  check_bits(what, "y", got.y, want.y);
-  check_bits(what, "mean", got.mean, want.mean);
-  check_bits(what, "variance", got.variance, want.variance);
-  check_bits(what, "invStd", got.inv_std, want.inv_std);
-}
-
 /// Right, and the same in place.
 template <class T>
 void check_twice(const Operation& operation, CallOf<T> call, const std::string& data) {

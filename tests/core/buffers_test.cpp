@@ -81,14 +81,6 @@ CallOf<T> call_of(const Layout& layout) {
 }
 
 template <class T>
-void check_same(const Case& what, const ResultOf<T>& got, const ResultOf<T>& want) {
-  check_bits(what, "y", got.y, want.y);
-  check_bits(what, "mean", got.mean, want.mean);
-  check_bits(what, "variance", got.variance, want.variance);
-  check_bits(what, "invStd", got.inv_std, want.inv_std);
-}
-
-template <class T>
 Case what_of(const Layout& layout, const CallOf<T>& call, const std::string& data) {
   return case_of(*layout.operation, call, std::string(layout.name) + ", " + data);
 }

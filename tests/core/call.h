@@ -337,6 +337,15 @@ ResultOf<T> run(const Operation& o, const CallOf<T>& call) {
   return result;
 }
 
+/// Every output is equal to the bit.
+template <class T>
+void check_same(const Case& what, const ResultOf<T>& got, const ResultOf<T>& want) {
+  check_bits(what, "y", got.y, want.y);
+  check_bits(what, "mean", got.mean, want.mean);
+  check_bits(what, "variance", got.variance, want.variance);
+  check_bits(what, "invStd", got.inv_std, want.inv_std);
+}
+
 /// The last axis, unless others are asked for.
 template <class T>
 ResultOf<T> layer_norm(CallOf<T> call) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "call.h"
 #include "data.h"
 #include "simd.h"
 
@@ -49,6 +50,33 @@ inline Values values_of(const ValuesOf<simdnorm::Half>& halves) {
   Values result;
   for (const simdnorm::Half half : halves) result.push_back(static_cast<float>(value_of(half)));
   return result;
+}
+
+/// The same call on floats, of what the halves are.
+inline Call as_floats(const CallOf<Half>& call) {
+  Values x = values_of(call.x);
+  const Values residual = values_of(call.residual);
+  for (std::size_t i = 0; i < residual.size(); ++i) {
+    x[i] = static_cast<float>(value_of(half_of(double{x[i]} + residual[i])));
+  }
+  return {.shape = call.shape,
+          .axes = call.axes,
+          .x = x,
+          .scale = call.scale,
+          .bias = call.bias,
+          .mean = call.mean,
+          .variance = call.variance,
+          .lengths = call.lengths,
+          .epsilon = call.epsilon,
+          .groups = call.groups,
+          .p = call.p,
+          .size = call.size,
+          .alpha = call.alpha,
+          .beta = call.beta,
+          .k = call.k,
+          .mean_out = call.mean_out,
+          .variance_out = call.variance_out,
+          .inv_std_out = call.inv_std_out};
 }
 
 }  // namespace reference

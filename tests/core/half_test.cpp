@@ -153,33 +153,9 @@ TEST_CASE("conversions of every length touch nothing else, and in place") {
 
 namespace {
 
-/// The same call on floats, of what the halves are.
-Call as_floats(const CallOf<Half>& call) {
-  Values x = values_of(call.x);
-  const Values residual = values_of(call.residual);
-  for (std::size_t i = 0; i < residual.size(); ++i) {
-    x[i] = static_cast<float>(value_of(half_of(double{x[i]} + residual[i])));
-  }
-  return {.shape = call.shape,
-          .axes = call.axes,
-          .x = x,
-          .scale = call.scale,
-          .bias = call.bias,
-          .mean = call.mean,
-          .variance = call.variance,
-          .lengths = call.lengths,
-          .epsilon = call.epsilon,
-          .groups = call.groups,
-          .p = call.p,
-          .size = call.size,
-          .alpha = call.alpha,
-          .beta = call.beta,
-          .k = call.k};
-}
-
 /// The operation on floats, rounded once: in place and out of place, with the sum wherever it may go.
 void check_halves(const Operation& operation, CallOf<Half> call, const std::string& data) {
-  const Call floats = as_floats(call);
+  const Call floats = reference::as_floats(call);
   const Result want = run(operation, floats);
   Values sum = floats.x;
   const std::size_t place = call.lengths.empty() ? 0 : product({call.shape.begin() + 2, call.shape.end()});

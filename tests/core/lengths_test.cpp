@@ -101,14 +101,6 @@ void each_call(Body body) {
   }
 }
 
-template <class T>
-void check_same(const Case& what, const ResultOf<T>& got, const ResultOf<T>& want) {
-  check_bits(what, "y", got.y, want.y);
-  check_bits(what, "mean", got.mean, want.mean);
-  check_bits(what, "variance", got.variance, want.variance);
-  check_bits(what, "invStd", got.inv_std, want.inv_std);
-}
-
 }  // namespace
 
 TEMPLATE_TEST_CASE("with lengths: the definition over what is valid, and 0 elsewhere", "", float, double) {

@@ -278,14 +278,6 @@ void check_local_response(const Case& what, const CallOf<T>& call, const ValuesO
       [&](std::size_t i) { return std::fabs(want[i]) + Real{std::numeric_limits<T>::min()}; }, promise);
 }
 
-template <class T>
-void check_same(const Case& what, const ResultOf<T>& got, const ResultOf<T>& want) {
-  check_bits(what, "y", got.y, want.y);
-  check_bits(what, "mean", got.mean, want.mean);
-  check_bits(what, "variance", got.variance, want.variance);
-  check_bits(what, "invStd", got.inv_std, want.inv_std);
-}
-
 /// Of floats and doubles, as far as there is a promise.
 template <class T>
 ResultOf<T> check_values(const Operation& o, const Made<T>& made) {
@@ -309,38 +301,8 @@ ResultOf<T> check_values(const Operation& o, const Made<T>& made) {
   return got;
 }
 
-/// What halves are, as floats.
-Made<float> as_floats(const Made<Half>& made) {
-  const CallOf<Half>& call = made.call;
-  Values x = reference::values_of(call.x);
-  const Values residual = reference::values_of(call.residual);
-  for (std::size_t i = 0; i < residual.size(); ++i) {
-    x[i] = static_cast<float>(reference::value_of(reference::half_of(double{x[i]} + residual[i])));
-  }
-  return {{.shape = call.shape,
-           .axes = call.axes,
-           .x = x,
-           .scale = call.scale,
-           .bias = call.bias,
-           .mean = call.mean,
-           .variance = call.variance,
-           .lengths = call.lengths,
-           .epsilon = call.epsilon,
-           .groups = call.groups,
-           .p = call.p,
-           .size = call.size,
-           .alpha = call.alpha,
-           .beta = call.beta,
-           .k = call.k,
-           .mean_out = call.mean_out,
-           .variance_out = call.variance_out,
-           .inv_std_out = call.inv_std_out},
-          made.x,
-          made.has_tame_parameters};
-}
-
 ResultOf<Half> check_values(const Operation& o, const Made<Half>& made) {
-  const Made<float> floats = as_floats(made);
+  const Made<float> floats = {reference::as_floats(made.call), made.x, made.has_tame_parameters};
   const Result want = check_values(o, floats);
   const ResultOf<Half> got = run(o, made.call);
   const Case what = case_of(o, made.call, "fuzzed");
@@ -653,12 +615,9 @@ void try_gradient(Bytes& bytes, const Operation& backward, const Operation& o) {
     if (!valid[e] && bits_of(got.dx[e]) != 0) FAIL(what.op << ": what is past the lengths is not 0");
   }
   if constexpr (std::is_same_v<T, Half>) {
-    const GradientCall<float> floats = {as_floats({call, made.x}).call,
-                                        reference::values_of(gradient.dy),
-                                        gradient.inv_std,
-                                        gradient.d_scale_out,
-                                        gradient.d_bias_out,
-                                        Into::kOut};
+    const GradientCall<float> floats = {reference::as_floats(call), reference::values_of(gradient.dy),
+                                        gradient.inv_std,           gradient.d_scale_out,
+                                        gradient.d_bias_out,        Into::kOut};
     const GradientResult<float> want = run_gradient(backward, floats);
     check_same(what, got, {want.status, reference::halves_of(want.dx), want.d_scale, want.d_bias});
   } else {
