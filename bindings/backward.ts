@@ -25,13 +25,13 @@ const everywhere = ['shape', 'dtype', 'out'];
 const parameters = ['scale', 'epsilon', 'dScaleOut', 'dBiasOut'];
 const saved = ['mean', 'invStd'];
 const optionsOf = {
-  layerNormBackward: [...everywhere, 'axes', ...parameters, 'lengths', ...saved],
-  rmsNormBackward: [...everywhere, 'axes', 'scale', 'epsilon', 'dScaleOut', 'lengths', 'invStd'],
-  instanceNormBackward: [...everywhere, 'axis', ...parameters, ...saved],
-  groupNormBackward: [...everywhere, 'groups', 'axis', ...parameters, ...saved],
-  batchNormBackward: [...everywhere, 'axis', 'mean', 'variance', ...parameters],
-  batchNormTrainingBackward: [...everywhere, 'axis', ...parameters, 'lengths', ...saved],
-  lpNormalizeBackward: [...everywhere, 'axes', 'p', 'epsilon'],
+  layerNormBackward: new Set([...everywhere, 'axes', ...parameters, 'lengths', ...saved]),
+  rmsNormBackward: new Set([...everywhere, 'axes', 'scale', 'epsilon', 'dScaleOut', 'lengths', 'invStd']),
+  instanceNormBackward: new Set([...everywhere, 'axis', ...parameters, ...saved]),
+  groupNormBackward: new Set([...everywhere, 'groups', 'axis', ...parameters, ...saved]),
+  batchNormBackward: new Set([...everywhere, 'axis', 'mean', 'variance', ...parameters]),
+  batchNormTrainingBackward: new Set([...everywhere, 'axis', ...parameters, 'lengths', ...saved]),
+  lpNormalizeBackward: new Set([...everywhere, 'axes', 'p', 'epsilon']),
 };
 export type BackwardOp = keyof typeof optionsOf;
 
@@ -51,7 +51,8 @@ function start(heap: Heap, op: BackwardOp, dy: unknown, x: unknown, options: unk
 
 /** What the forward call saved, one for each group. The mean is made again: a saved one is rounded. */
 function setSaved(call: Call, groups: number, why: (call: Call) => string): void {
-  call.savedMean = check.optionalVector(call, 'mean', call.given.mean, groups, why);
+  call.places = groups;
+  check.optionalVector(call, 'mean', call.given.mean, groups, why);
   call.invStd = check.optionalVector(call, 'invStd', call.given.invStd, groups, why);
 }
 
@@ -123,6 +124,7 @@ export const backward: Record<BackwardOp, (heap: Heap, dy: unknown, x: unknown, 
     const o = call.given;
     const channels = setAxis(call);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
+    call.places = channels;
     call.mean = check.vector(call, 'mean', o.mean, channels, perChannel);
     call.variance = check.vector(call, 'variance', o.variance, channels, perChannel);
     setParameters(call, channels, perChannel);

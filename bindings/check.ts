@@ -43,7 +43,7 @@ export function kindOf(value: unknown): string {
 }
 
 /** The length of an array that isn't detached. (Whether a Tensor is freed is seen when its address is asked for.) */
-function attachedLength(op: string, name: string, values: Data | Int32Array): number {
+export function attachedLength(op: string, name: string, values: Data | Int32Array): number {
   const length = lengthOf(values);
   if (length > 0 || Tensor.is(values) || !isDetached(values)) return length;
   throw new NormError('ERR_TYPE', op, `the buffer of ${name} is detached (was it transferred?)`);
@@ -249,17 +249,20 @@ function rejectUnknown(op: string, given: string, names: readonly string[]): nev
   throw new NormError('ERR_TYPE', op, `no option '${name}': ${hint}`);
 }
 
+/** The names of an operation's options. */
+export type Names = ReadonlySet<string>;
+
 /** Makes sure that the options are an object with no others than these in it. */
-export function optionNames(op: string, value: unknown, names: readonly string[]): void {
+export function optionNames(op: string, value: unknown, names: Names): void {
   if (value === undefined || value === null) return;
   if (typeof value !== 'object' || isArray(value) !== false || ArrayBuffer.isView(value)) {
     const hint = isArray(value) ? ': a shape is { shape: [...] }' : '';
     throw new NormError('ERR_TYPE', op, `the options must be an object, got ${kindOf(value)}${hint}`);
   }
   for (const name in value) {
-    if (names.includes(name)) continue;
+    if (names.has(name)) continue;
     const option = (value as Record<string, unknown>)[name];
-    if (option !== undefined && option !== null) rejectUnknown(op, name, names);
+    if (option !== undefined && option !== null) rejectUnknown(op, name, [...names]);
   }
 }
 
@@ -315,39 +318,37 @@ export function settled(op: string, name: string, value: unknown, most: number):
   return copy;
 }
 
+/** The same of parameters and lengths beside x. */
+function settledVector(op: string, name: string, value: unknown, x: unknown): unknown {
+  return isArray(value) ? settled(op, name, value, Math.max(2 ** 20, isData(x) ? lengthOf(x) : 0)) : value;
+}
+
 /**
  * The options, each read once, and plain arrays copied. Options and elements may be getters, which may do anything, such
  * as detach an array that has been checked, or call an operation: after this, no code of the user's runs until the call
  * is done. So nothing is written until all has been read.
  */
-export function options(
-  op: string,
-  value: unknown,
-  names: readonly string[],
-  x?: unknown,
-  into: Options = new Options(),
-): Options {
+export function options(op: string, value: unknown, names: Names, x?: unknown, into: Options = new Options()): Options {
   optionNames(op, value, names);
   const o = (value ?? noOptions) as Options;
-  const most = Math.max(2 ** 20, isData(x) ? lengthOf(x) : 0);
   const shape = settled(op, 'shape', o.shape, maxRank);
   const dtype = o.dtype;
   const axes = settled(op, 'axes', o.axes, maxRank);
   const axis = o.axis;
   const groups = o.groups;
-  const scale = settled(op, 'scale', o.scale, most);
-  const bias = settled(op, 'bias', o.bias, most);
+  const scale = settledVector(op, 'scale', o.scale, x);
+  const bias = settledVector(op, 'bias', o.bias, x);
   const epsilon = o.epsilon;
-  const mean = settled(op, 'mean', o.mean, most);
-  const variance = settled(op, 'variance', o.variance, most);
+  const mean = settledVector(op, 'mean', o.mean, x);
+  const variance = settledVector(op, 'variance', o.variance, x);
   const out = o.out;
-  const lengths = settled(op, 'lengths', o.lengths, most);
+  const lengths = settledVector(op, 'lengths', o.lengths, x);
   const residual = o.residual;
   const residualOut = o.residualOut;
   const meanOut = o.meanOut;
   const varianceOut = o.varianceOut;
   const invStdOut = o.invStdOut;
-  const invStd = settled(op, 'invStd', o.invStd, most);
+  const invStd = settledVector(op, 'invStd', o.invStd, x);
   const dScaleOut = o.dScaleOut;
   const dBiasOut = o.dBiasOut;
   const p = o.p;

@@ -1,6 +1,8 @@
 // The types of values, and how arrays of them are told apart.
 
 export type DType = 'float32' | 'float64' | 'float16';
+/** What the module's memory holds: values, and lengths. */
+export type Stored = DType | 'int32';
 
 /** Float16Array, where the engine has it. Its values are reached through their bits. */
 export type HalfArray = Uint16Array;
@@ -40,13 +42,15 @@ export function copyOf<V extends Values>(values: V): V {
   return (dtype === 'float64' ? new Float64Array(values) : new Uint16Array(bitsOf(values))) as Values as V;
 }
 
-/** An array whose length no worker can change: SharedArrayBuffers may grow at any time. */
-export function fixed<V extends Values>(values: V, length: number): V {
-  const buffer: unknown = bufferOf(values);
-  if (typeof SharedArrayBuffer !== 'function' || !(buffer instanceof SharedArrayBuffer)) return values;
+export function isShared(buffer: unknown): boolean {
+  return typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer;
+}
+
+/** An array of the same values, whose length no worker can change: SharedArrayBuffers may grow at any time. */
+export function fixed(values: Values, length: number): Values {
   const dtype = dtypeOfTag(typedArrayTag.call(values));
   const Class = dtype === 'float32' ? Float32Array : dtype === 'float64' ? Float64Array : Uint16Array;
-  return new Class(buffer as unknown as ArrayBuffer, beginOf(values), length) as Values as V;
+  return new Class(bufferOf(values) as ArrayBuffer, beginOf(values), length);
 }
 
 /** The memory of an array of any type of floats, as 16 bits each. */
@@ -79,9 +83,9 @@ export function isBits(value: unknown): boolean {
   return !!value && typedArrayTag.call(value) === 'Uint16Array';
 }
 
-export function bytesOf(dtype: DType): number {
-  if (dtype === 'float32') return 4;
-  return dtype === 'float64' ? 8 : 2;
+export function bytesOf(type: Stored): number {
+  if (type === 'float64') return 8;
+  return type === 'float16' ? 2 : 4;
 }
 
 /** Of parameters and statistics. */

@@ -59,7 +59,7 @@ struct Call {
   std::size_t axes[simdnorm::kMaxRank];
 };
 static_assert(sizeof(Call) == 5 * 8 + 4 * (23 + 2 * simdnorm::kMaxRank) + 4,
-              "bindings/call.ts knows this layout");
+              "bindings/block.ts knows this layout");
 
 enum DType : std::size_t { kFloat32, kFloat64, kFloat16 };
 

@@ -9,7 +9,8 @@ import { numbersOf } from './tensor.js';
 const op = 'foldBatchNorm';
 
 /** Those of batchNorm that are read here, and those that change nothing. */
-const normOptions = ['mean', 'variance', 'scale', 'bias', 'epsilon', 'shape', 'axis', 'dtype'];
+const foldOptions = new Set(['shape', 'axis']);
+const normOptions = new Set(['mean', 'variance', 'scale', 'bias', 'epsilon', 'shape', 'axis', 'dtype']);
 
 /** A batch norm as options of batchNorm, from a layer or as they are. */
 function normOf(norm: unknown): unknown {
@@ -49,7 +50,7 @@ export interface Folded {
 
 export function foldBatchNorm(weightGiven: unknown, biasGiven: unknown, norm: unknown, options: unknown): Folded {
   // All code of the user's runs here, before anything that it could change is checked.
-  const o = check.options(op, options, ['shape', 'axis'], weightGiven);
+  const o = check.options(op, options, foldOptions, weightGiven);
   const given = check.options(op, normOf(norm), normOptions, weightGiven);
   if (o.shape === undefined || o.shape === null) {
     throw new NormError('ERR_TYPE', op, 'shape is missing: { shape } is that of weight, output channels along axis 0');

@@ -29,15 +29,15 @@ const affine = ['scale', 'bias', 'epsilon'];
 const saved = ['meanOut', 'invStdOut'];
 const residuals = ['residual', 'residualOut'];
 const optionsOf = {
-  layerNorm: [...everywhere, 'axes', ...affine, 'out', 'lengths', ...saved, ...residuals],
-  rmsNorm: [...everywhere, 'axes', 'scale', 'epsilon', 'out', 'lengths', 'invStdOut', ...residuals],
-  instanceNorm: [...everywhere, 'axis', ...affine, 'out', ...saved],
-  groupNorm: [...everywhere, 'groups', 'axis', ...affine, 'out', ...saved],
-  batchNorm: [...everywhere, 'axis', 'mean', 'variance', ...affine, 'out'],
-  batchNormTraining: [...everywhere, 'axis', ...affine, 'out', 'lengths', ...saved, 'varianceOut'],
-  lpNormalize: [...everywhere, 'axes', 'p', 'epsilon', 'out'],
-  localResponseNorm: [...everywhere, 'axis', 'size', 'alpha', 'beta', 'k', 'out'],
-  moments: [...everywhere, 'axes', 'lengths'],
+  layerNorm: new Set([...everywhere, 'axes', ...affine, 'out', 'lengths', ...saved, ...residuals]),
+  rmsNorm: new Set([...everywhere, 'axes', 'scale', 'epsilon', 'out', 'lengths', 'invStdOut', ...residuals]),
+  instanceNorm: new Set([...everywhere, 'axis', ...affine, 'out', ...saved]),
+  groupNorm: new Set([...everywhere, 'groups', 'axis', ...affine, 'out', ...saved]),
+  batchNorm: new Set([...everywhere, 'axis', 'mean', 'variance', ...affine, 'out']),
+  batchNormTraining: new Set([...everywhere, 'axis', ...affine, 'out', 'lengths', ...saved, 'varianceOut']),
+  lpNormalize: new Set([...everywhere, 'axes', 'p', 'epsilon', 'out']),
+  localResponseNorm: new Set([...everywhere, 'axis', 'size', 'alpha', 'beta', 'k', 'out']),
+  moments: new Set([...everywhere, 'axes', 'lengths']),
 };
 export type ForwardOp = keyof typeof optionsOf;
 
@@ -112,6 +112,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     call.lengths = check.lengthsOf(call.op, lengths, call.shape);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
     setAffine(call, channels, perChannel);
+    call.places = channels;
     call.mean = check.vector(call, 'mean', o.mean, channels, perChannel);
     call.variance = check.vector(call, 'variance', o.variance, channels, perChannel);
     return run(heap, call) as Data;

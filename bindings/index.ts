@@ -49,7 +49,7 @@ let shared: Promise<Simdnorm> | undefined;
  */
 export async function load(options?: LoadOptions): Promise<Simdnorm> {
   if (options !== undefined && options !== null) {
-    optionNames('load', options, ['wasm', 'initialMemory', 'maximumMemory']);
+    optionNames('load', options, new Set(['wasm', 'initialMemory', 'maximumMemory']));
     return start(options, embedded, () => {});
   }
   if (!shared) {

@@ -66,6 +66,10 @@ function newArray(op: string, length: number, value: number): Float32Array {
 
 /** What of a layer's options are the fields of its JSON, if it is made from one. No user knows it. */
 const restored = Symbol();
+
+const forwardOptions = new Set(['shape', 'dtype', 'out']);
+const forwardWithLengths = new Set([...forwardOptions, 'lengths']);
+const backwardOptions = new Set(['out']);
 /** The options of a layer, whose names have been checked. */
 type Given = Record<string, unknown> & { readonly [restored]?: Record<string, unknown> };
 type Constructor = new (...given: unknown[]) => Base;
@@ -168,7 +172,7 @@ abstract class Base {
 
   forward(x: unknown, options?: unknown): Data {
     const { op, training } = this;
-    const o = check.options(op, options, ['shape', 'dtype', 'out', ...(this.takesLengths ? ['lengths'] : [])], x);
+    const o = check.options(op, options, this.takesLengths ? forwardWithLengths : forwardOptions, x);
     const dtype = check.dtypeOf(op, x, o.dtype);
     const values = check.values(op, 'x', x, dtype);
     const length = lengthOf(values);
@@ -187,7 +191,7 @@ abstract class Base {
   }
 
   backward(dy: unknown, options?: unknown): Data {
-    const o = check.options(this.op, options, ['out']);
+    const o = check.options(this.op, options, backwardOptions);
     const kept = this.#kept.at(-1);
     if (!kept) {
       const why = this.training ? 'none waits for it' : 'in eval() none is kept';
@@ -213,7 +217,7 @@ abstract class Base {
 const layerOptions = ['epsilon', 'affine'];
 
 function objectOf(op: string, options: unknown, names: readonly string[]): Given {
-  check.optionNames(op, options, names);
+  check.optionNames(op, options, new Set(names));
   return (options ?? {}) as Given;
 }
 

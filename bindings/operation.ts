@@ -5,7 +5,7 @@ import * as check from './check.js';
 import { isBits, type Numbers, statisticsOf } from './dtype.js';
 import { NormError } from './errors.js';
 import { type Heap, resultArray } from './heap.js';
-import { lengthOf, Tensor } from './tensor.js';
+import { type Data, Tensor } from './tensor.js';
 
 /** Whether a parameter is an array of bits. */
 function hasBits({ scale, bias, mean, variance, invStd }: check.Options): boolean {
@@ -16,21 +16,27 @@ function hasBits({ scale, bias, mean, variance, invStd }: check.Options): boolea
 const theCall = new Call();
 const flat = [0];
 
+function shapeOf(op: string, given: unknown, x: Data, length: number): readonly number[] {
+  if (given !== undefined && given !== null) return check.shapeOf(op, given, length);
+  if (Tensor.is(x)) return Tensor.shapeOf(x);
+  flat[0] = length;
+  return flat;
+}
+
 /** Checks what every operation has: x, its shape and type, and where y goes. `names` are those of its options. */
-export function start(heap: Heap, op: string, names: readonly string[], x: unknown, options: unknown): Call {
+export function start(heap: Heap, op: string, names: check.Names, x: unknown, options: unknown): Call {
   const call = theCall;
   const o = check.options(op, options, names, x, call.given);
-  const dtype = check.dtypeOf(op, x, o.dtype, hasBits(o));
-  const data = check.values(op, 'x', x, dtype);
-  const length = lengthOf(data);
-  flat[0] = length;
+  const dtype = check.dtypeOf(op, x, o.dtype, o.dtype !== undefined && hasBits(o));
+  const data = x as Data;
+  const length = check.attachedLength(op, 'x', data);
   call.op = op;
   call.kernel = heap.kernels[op];
   call.dtype = dtype;
   call.hasHalves = dtype === 'float16' || o.dtype === 'float16';
   call.x = data;
   call.length = length;
-  call.shape = check.shapeOf(op, o.shape ?? (Tensor.is(x) ? x.shape : flat), length);
+  call.shape = shapeOf(op, o.shape, data, length);
   call.out = op === 'moments' ? null : check.optionalValues(op, 'out', o.out, dtype, length);
   call.hasScratch = dtype === 'float16';
   return call;
@@ -43,6 +49,7 @@ export function finish(): void {
 
 /** Scale and bias, one value for each of `count`. */
 export function setAffine(call: Call, count: number, why: (call: Call) => string): void {
+  call.units = count;
   call.scale = check.optionalVector(call, 'scale', call.given.scale, count, why);
   call.bias = check.optionalVector(call, 'bias', call.given.bias, count, why);
 }

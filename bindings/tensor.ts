@@ -28,6 +28,8 @@ export class Tensor {
   /** Of a window: whose memory this is in. */
   readonly #owner: Tensor | undefined;
   readonly #address: number;
+  /** Not frozen: engines read the elements of frozen arrays slowly. */
+  readonly #shape: readonly number[];
   #isFreed = false;
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -37,6 +39,7 @@ export class Tensor {
     this.#heap = heap;
     this.#address = address;
     this.#owner = owner;
+    this.#shape = [...shape];
     this.shape = Object.freeze([...shape]);
     this.length = length;
     this.dtype = dtype;
@@ -55,6 +58,11 @@ export class Tensor {
     }
     tensor.#check(op, name);
     return tensor.#address;
+  }
+
+  /** For whoever doesn't change it. */
+  static shapeOf(tensor: Tensor): readonly number[] {
+    return tensor.#shape;
   }
 
   static bufferOf(tensor: Tensor): ArrayBufferLike {
@@ -128,42 +136,37 @@ export function isData(value: unknown): value is Data {
   return typedArrayTag.call(value) !== undefined || Tensor.is(value);
 }
 
+function isArray(data: Data | Int32Array): data is Values | Int32Array {
+  return typedArrayTag.call(data) !== undefined;
+}
+
 /** What a value says that its type is; bits don't. */
 export function dtypeOfData(value: unknown): DType | undefined {
-  return Tensor.is(value) ? value.dtype : dtypeOfTag(typedArrayTag.call(value));
+  // Whether it is a Tensor takes three times as long to ask.
+  const tag = typedArrayTag.call(value);
+  if (tag !== undefined) return dtypeOfTag(tag);
+  return Tensor.is(value) ? value.dtype : undefined;
 }
 
 export function lengthOf(data: Data | Int32Array): number {
-  return Tensor.is(data) ? data.length : array.lengthOf(data);
+  return isArray(data) ? array.lengthOf(data) : data.length;
 }
 
 function bufferOf(data: Data | Int32Array): ArrayBufferLike {
-  return Tensor.is(data) ? Tensor.bufferOf(data) : array.bufferOf(data);
+  return isArray(data) ? array.bufferOf(data) : Tensor.bufferOf(data);
 }
 
 function beginOf(data: Data | Int32Array): number {
-  return Tensor.is(data) ? Tensor.beginOf(data) : array.beginOf(data);
+  return isArray(data) ? array.beginOf(data) : Tensor.beginOf(data);
 }
 
 function endOf(data: Data | Int32Array): number {
-  if (Tensor.is(data)) return Tensor.beginOf(data) + data.length * bytesOf(data.dtype);
-  return array.beginOf(data) + array.bytesIn(data);
-}
-
-export function beginTogether(a: Data, b: Data): boolean {
-  return beginOf(a) === beginOf(b);
+  return beginOf(data) + (isArray(data) ? array.bytesIn(data) : data.length * bytesOf(data.dtype));
 }
 
 export function shareMemory(a: Data | Int32Array, b: Data | Int32Array): boolean {
   if (bufferOf(a) !== bufferOf(b)) return false;
   return Math.max(beginOf(a), beginOf(b)) < Math.min(endOf(a), endOf(b));
-}
-
-/** Where values are that live in the memory of an operation's instance; 0 of those that don't. */
-export function addressIn(heap: Heap, op: string, name: string, data: Data): number {
-  if (Tensor.is(data)) return Tensor.addressOf(data, op, name, heap);
-  // The data of a Tensor, which is detached where the memory grows before it is read.
-  return array.bufferOf(data) === heap.buffer ? array.beginOf(data) : 0;
 }
 
 export function valuesOf(data: Data): Values {

@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 import createModule from '../../build/wasm/bindings/simdnorm.js';
 
 const { outputFiles } = await build({
-  entryPoints: [fileURLToPath(new URL('../../bindings/call.ts', import.meta.url))],
+  entryPoints: [fileURLToPath(new URL('../../bindings/block.ts', import.meta.url))],
   bundle: true,
   format: 'esm',
   write: false,

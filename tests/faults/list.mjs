@@ -201,12 +201,12 @@ export const bindingFaults = [
   [
     'no check of overlap',
     'bindings/call.ts',
-    'if (writesData()) checkOverlap(call);',
-    'if (writesData()) void checkOverlap;',
+    'useSlots(heap, call);\n    checkOverlap(op);',
+    'useSlots(heap, call);\n    void checkOverlap;',
   ],
   [
     'scale where bias belongs',
-    'bindings/call.ts',
+    'bindings/slot.ts',
     "new Slot('bias', offsets.bias, true)",
     "new Slot('bias', offsets.scale, true)",
   ],
@@ -216,7 +216,7 @@ export const bindingFaults = [
     'if (length > 0 || Tensor.is(values) || !isDetached(values)) return length;',
     'if (length >= 0) return length;',
   ],
-  ['no check for unknown options', 'bindings/check.ts', 'if (names.includes(name)) continue;', 'if (name) continue;'],
+  ['no check for unknown options', 'bindings/check.ts', 'if (names.has(name)) continue;', 'if (name) continue;'],
   ['no check of the shape', 'bindings/check.ts', 'if (size !== length) {', 'if (size < 0) {'],
   [
     'negative epsilon allowed',

@@ -1,0 +1,170 @@
+// The arrays of the call that runs: where each is in the module's memory, or where it is copied to and from.
+
+import { aligned } from './allocator.js';
+import { offsets } from './block.js';
+import {
+  beginOf,
+  bufferOf,
+  bytesIn,
+  bytesOf,
+  copyOf,
+  type DType,
+  dtypeOfTag,
+  fixed,
+  isShared as isSharedBuffer,
+  type Stored,
+  typedArrayTag,
+  type Values,
+} from './dtype.js';
+import { NormError } from './errors.js';
+import type { Heap } from './heap.js';
+import { type Data, numbersOf, Tensor } from './tensor.js';
+
+export class Slot {
+  /** The user's values, or a copy of them that has been converted. */
+  data: Data | Int32Array | undefined;
+  /** Whether the kernel is told of it. */
+  isPresent = false;
+  type: Stored = 'float32';
+  bytes = 0;
+  address = 0;
+  #isTensor = false;
+  /** What the user's own values are; float16 also where they are bits of anything. */
+  #storedType: DType = 'float32';
+  /** Of values that are in the module's memory already, else 0. */
+  #home = 0;
+  // Where the user's own values are, also where a copy is used.
+  #buffer: ArrayBufferLike | undefined;
+  #begin = 0;
+  #end = 0;
+
+  constructor(
+    readonly name: string,
+    readonly offset: number,
+    readonly isRead: boolean,
+    /** A copy that has served when this is written. */
+    readonly before?: Slot,
+  ) {}
+
+  /** `count` is how many values it had when it was checked: a worker may have made more of them since. */
+  fill(heap: Heap, op: string, given: unknown, data: Data | Int32Array | undefined, type: Stored, count: number): void {
+    const isOwn = data !== undefined && data === given;
+    this.#locate(heap, op, given);
+    this.isPresent = data !== undefined;
+    this.data = data;
+    this.type = type;
+    this.bytes = bytesOf(type) * count;
+    this.#home = 0;
+    if (!isOwn) return;
+    if (this.#buffer === heap.buffer) {
+      if (this.#storedType === type) this.#home = this.#begin;
+      // To be converted, but the memory may grow before that, which detaches it.
+      else if (!this.#isTensor) this.data = copyOf(data as Values);
+    } else if (isSharedBuffer(this.#buffer)) {
+      this.data = fixed(data as Values, count);
+    }
+  }
+
+  /** For values that will be made anew. */
+  fillNew(type: Stored, count: number): void {
+    this.isPresent = true;
+    this.type = type;
+    this.bytes = bytesOf(type) * count;
+    this.#home = 0;
+  }
+
+  #locate(heap: Heap, op: string, given: unknown): void {
+    this.#buffer = undefined;
+    this.#isTensor = false;
+    const tag = typedArrayTag.call(given);
+    if (tag !== undefined) {
+      this.#storedType = dtypeOfTag(tag) ?? 'float16';
+      this.#buffer = bufferOf(given as Values);
+      this.#begin = beginOf(given as Values);
+      this.#end = this.#begin + bytesIn(given as Values);
+    } else if (Tensor.is(given)) {
+      this.#isTensor = true;
+      this.#storedType = given.dtype;
+      this.#begin = Tensor.addressOf(given, op, this.name, heap);
+      this.#end = this.#begin + given.length * bytesOf(given.dtype);
+      this.#buffer = heap.buffer;
+    }
+  }
+
+  /** As new, so that nothing of the user's is kept. */
+  clear(): void {
+    this.data = undefined;
+    this.#buffer = undefined;
+    this.isPresent = false;
+  }
+
+  /** Whether it shares the place of a copy that is read before this is written. One array in the cache is better than two. */
+  get isShared(): boolean {
+    const { before } = this;
+    return before?.isPresent === true && before.#home === 0;
+  }
+
+  /** How much of the workspace it takes. */
+  get room(): number {
+    return this.isPresent && this.#home === 0 && !this.isShared ? aligned(this.bytes) : 0;
+  }
+
+  /** Finds a place for it, and puts what is read there. */
+  place(heap: Heap, op: string, isCopied: boolean): void {
+    if (!this.isPresent) return;
+    this.address = this.#home;
+    if (this.#home === 0) {
+      this.address = this.isShared ? (this.before as Slot).address : heap.skip(this.bytes);
+      // set() refuses an empty array whose buffer has shrunk beneath it.
+      if (this.isRead && isCopied && this.bytes > 0) {
+        const { data } = this;
+        const values = this.#isTensor ? numbersOf(data as Tensor, op, this.name) : (data as Values);
+        heap.copyIn(this.address, values, this.type);
+      }
+    }
+    heap.writeWord(heap.block + this.offset, this.address);
+  }
+
+  /** Whether what is written has been written to a copy. */
+  get isCopiedOut(): boolean {
+    return !this.isRead && this.data !== undefined && this.#home === 0;
+  }
+
+  /** What is written overlaps nothing else that the call touches, but for what may be the same. */
+  checkOverlap(op: string, other: Slot): void {
+    if (this.#buffer === undefined || this.#buffer !== other.#buffer) return;
+    if (Math.max(this.#begin, other.#begin) >= Math.min(this.#end, other.#end)) return;
+    const mayBe = mayBeSame(this.name, other.name);
+    if (mayBe && this.#begin === other.#begin) return;
+    const hint = mayBe ? ` in part (${this.name} may be ${other.name} itself)` : '';
+    throw new NormError('ERR_OVERLAP', op, `${this.name} shares memory with ${other.name}${hint}`);
+  }
+}
+
+/** Whether two arrays that share memory may do so if they begin in the same place. */
+function mayBeSame(output: string, other: string): boolean {
+  if (output === 'out') return other === 'x' || other === 'dy';
+  return output === 'residualOut' && (other === 'x' || other === 'residual');
+}
+
+// No code of the user's runs during a call, so that there is one call at a time.
+const x = new Slot('x', offsets.x, true);
+const residual = new Slot('residual', offsets.residual, true);
+export const slots = {
+  x,
+  dy: new Slot('dy', offsets.dy, true),
+  residual,
+  scale: new Slot('scale', offsets.scale, true),
+  bias: new Slot('bias', offsets.bias, true),
+  mean: new Slot('mean', offsets.mean, true),
+  variance: new Slot('variance', offsets.variance, true),
+  invStd: new Slot('invStd', offsets.invStd, true),
+  lengths: new Slot('lengths', offsets.lengths, true),
+  y: new Slot('out', offsets.y, false, x),
+  residualOut: new Slot('residualOut', offsets.residualOut, false, residual),
+  meanOut: new Slot('meanOut', offsets.meanOut, false),
+  varianceOut: new Slot('varianceOut', offsets.varianceOut, false),
+  invStdOut: new Slot('invStdOut', offsets.invStdOut, false),
+  dScaleOut: new Slot('dScaleOut', offsets.dScaleOut, false),
+  dBiasOut: new Slot('dBiasOut', offsets.dBiasOut, false),
+};
