@@ -27,6 +27,10 @@ constexpr double kLargeMean = kLargeFactor<T>;
 template <class T>
 constexpr bool kSkipsNoLow = std::is_same_v<T, float>;
 
+/// Whether rows with a scale and no bias, as in RMS norm, have a kernel. It gives the same bits as a bias of -0.
+template <class T>
+constexpr bool kHasRowsWithoutBias = std::is_same_v<T, float>;
+
 /// False for NaN, which floats carry as well as doubles do.
 template <class T>
 bool needs_wide(double factor) {
@@ -35,34 +39,19 @@ bool needs_wide(double factor) {
 }
 
 template <class T>
-bool needs_wide(const Statistic& statistic) {
-  return statistic.unit != 1 || needs_wide<T>(statistic.inv_std);
-}
-
-template <class T>
-T visible_low(const Statistic& statistic, T mean) {
-  const double low = (statistic.mean - mean) + statistic.low;
-  return std::fabs(low) * statistic.inv_std > kVisibleLow<T> ? static_cast<T>(low) : 0;
-}
-
-template <class T>
 SIMDNORM_ONCE T apply_wide(T x, const Statistic& statistic, T scale, T bias) {
   const double d = (x * (1 / statistic.unit) - statistic.mean) - statistic.low;
   return static_cast<T>(d * statistic.inv_std * scale + bias);
 }
 
-template <bool kLow, bool kBias, class T>
+template <bool kBias, class T>
 SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_value, const T* scale,
                              const T* bias, const T* x, T* y, std::size_t count) {
   using V = Vector<T>;
   constexpr std::size_t kVector = kLanes<T>;
   const V mean = V::splat(mean_value), low = V::splat(low_value);
   const V inv_std = V::splat(static_cast<T>(statistic.inv_std));
-  const auto normalize = [&](V values) {
-    V d = values - mean;
-    if (kLow) d = d - low;
-    return d * inv_std;
-  };
+  const auto normalize = [&](V values) { return ((values - mean) - low) * inv_std; };
   const auto apply = [&](std::size_t i) {
     V result = normalize(load(x + i)) * load(scale + i);
     if (kBias) result = result + load(bias + i);
@@ -93,6 +82,17 @@ SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_val
 }
 
 }  // namespace
+
+template <class T>
+bool needs_wide(const Statistic& statistic) {
+  return statistic.unit != 1 || needs_wide<T>(statistic.inv_std);
+}
+
+template <class T>
+T visible_low(const Statistic& statistic, T mean) {
+  const double low = (statistic.mean - mean) + statistic.low;
+  return std::fabs(low) * statistic.inv_std > kVisibleLow<T> ? static_cast<T>(low) : 0;
+}
 
 Statistic statistic_of(const Moments& moments, double epsilon) {
   const double unit = moments.unit;
@@ -167,21 +167,18 @@ void apply_row(const Statistic& statistic, const T* scale, const T* bias, const 
   }
   const T mean = static_cast<T>(statistic.mean);
   const T low = visible_low(statistic, mean);
-  if constexpr (kSkipsNoLow<T>) {
-    if (low == 0) {
-      if (scale && bias) return apply_row<false, true>(statistic, mean, low, scale, bias, x, y, count);
-      if (scale) return apply_row<false, false>(statistic, mean, low, scale, bias, x, y, count);
-    }
+  if constexpr (kHasRowsWithoutBias<T>) {
+    if (scale && !bias) return apply_row<false>(statistic, mean, low, scale, bias, x, y, count);
   }
-  if (scale && bias) return apply_row<true, true>(statistic, mean, low, scale, bias, x, y, count);
-  // What is absent is spelled out: it has the same bits, and is rare where the low part isn't 0.
+  if (scale && bias) return apply_row<true>(statistic, mean, low, scale, bias, x, y, count);
+  // What is absent is spelled out, which has the same bits.
   constexpr std::size_t kPiece = 256;
   T ones[kPiece], zeros[kPiece];
   std::fill_n(ones, kPiece, T{1});
   std::fill_n(zeros, kPiece, kNoBias<T>);
   for (std::size_t i = 0; i < count; i += kPiece) {
-    apply_row<true, true>(statistic, mean, low, scale ? scale + i : ones, bias ? bias + i : zeros, x + i,
-                          y + i, std::min(count - i, kPiece));
+    apply_row<true>(statistic, mean, low, scale ? scale + i : ones, bias ? bias + i : zeros, x + i, y + i,
+                    std::min(count - i, kPiece));
   }
 }
 
@@ -245,6 +242,8 @@ SIMDNORM_ONCE void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::si
 }
 
 #define SIMDNORM_INSTANTIATE(T)                                                             \
+  template bool needs_wide<T>(const Statistic&);                                            \
+  template T visible_low(const Statistic&, T);                                              \
   template struct Run<T>;                                                                   \
   template void apply_run(const Run<T>&, const T*, T*, std::size_t);                        \
   template void apply_row(const Statistic&, const T*, const T*, const T*, T*, std::size_t); \

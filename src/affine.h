@@ -18,6 +18,14 @@ struct Statistic {
   double unit;
 };
 
+/// Whether something would over- or underflow on the way, so that y is computed in double.
+template <class T>
+bool needs_wide(const Statistic& statistic);
+
+/// What the mean lacks as T, or 0 where dropping it can't be seen in y.
+template <class T>
+T visible_low(const Statistic& statistic, T mean);
+
 /// 1 / sqrt(variance + epsilon), with the mean.
 Statistic statistic_of(const Moments& moments, double epsilon);
 

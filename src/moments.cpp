@@ -7,6 +7,7 @@
 
 #include "simd.h"
 #include "sums.h"
+#include "sweep.h"
 
 // Sums of d = x - pivot and of d * d give mean = pivot + sum(d) / n and m2 = sum(d * d) - sum(d)^2 / n, which
 // is accurate as long as the pivot is near the mean, measured in deviations. So a group's first values choose
@@ -18,9 +19,6 @@
 namespace simdnorm {
 namespace {
 
-/// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
-template <class T>
-constexpr std::size_t kStep = 8 * kLanes<T>;
 /// How many values choose the pivot. The mean of 32 normally distributed ones is too far from that of all in 3% of
 /// the rows.
 constexpr std::size_t kSample = 32;
@@ -33,11 +31,6 @@ constexpr double kNearZero = 0.1;
 /// Below this mean of squares, squares lose bits to underflow.
 template <class T>
 constexpr double kTinySquare = std::is_same_v<T, float> ? 1e-30 : 1e-290;
-
-/// Whether a pivot of 0 has a kernel of its own. It gives the same bits; of doubles there are too few to pay for
-/// its size.
-template <class T>
-constexpr bool kSkipsZeroPivots = std::is_same_v<T, float>;
 
 /// What doubles are measured in where their squares would overflow, and its inverse where they would underflow.
 constexpr double kLargeUnit = 0x1p600;
@@ -62,75 +55,6 @@ Verdict judge(Fold fold, const Sums& sums, double count, double pivot, Moments& 
   moments = {count, mean.sum, mean.rest, m2, 1, 0};
   if (!in_range) return Verdict::kOutOfRange;
   return shift * shift * count <= kFarPivot * m2 ? Verdict::kGood : Verdict::kFar;
-}
-
-/// Terms of vectors of values.
-template <class T, bool kPivoted>
-struct PairTerm {
-  using Value = Pair<Vector<T>>;
-  using BlockTotal = PairTotal<T>;
-  Vector<T> pivot;
-  Value operator()(Vector<T> values) const {
-    const Vector<T> d = kPivoted ? values - pivot : values;
-    return {d, d * d};
-  }
-};
-
-template <class T>
-struct SquareTerm {
-  using Value = Vector<T>;
-  using BlockTotal = VectorTotal<T>;
-  Value operator()(Vector<T> values) const { return values * values; }
-};
-
-template <class T>
-struct MagnitudeTerm {
-  using Value = Vector<T>;
-  using BlockTotal = VectorTotal<T>;
-  Value operator()(Vector<T> values) const { return abs(values); }
-};
-
-/// Adds the sums of a term over a run to a block total. Lanes past the end hold `fill`, whose term is 0.
-template <class T, class Term>
-SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Term& term,
-                         typename Term::BlockTotal& total) {
-  constexpr std::size_t kVector = kLanes<T>;
-  const auto at = [&](std::size_t vector) { return term(load(x + vector * kVector)); };
-  while (count > 0) {
-    const std::size_t steps = std::min(count / kStep<T>, kBlockSteps);
-    count -= steps * kStep<T>;
-    typename Term::Value even = term(fill), odd = even;
-    for (std::size_t step = 0; step < steps; ++step, x += kStep<T>) {
-      even = even + tree<4>(at, 0);
-      odd = odd + tree<4>(at, 4);
-    }
-    // What is left after the last whole step has sums of its own: added to long ones, it would break the
-    // bound.
-    if (steps == 0) {
-      for (; count >= 2 * kVector; count -= 2 * kVector, x += 2 * kVector) {
-        even = even + at(0);
-        odd = odd + at(1);
-      }
-      if (count >= kVector) {
-        even = even + at(0);
-        count -= kVector;
-        x += kVector;
-      }
-      if (count > 0) odd = odd + term(load_partial(x, count, fill));
-      count = 0;
-    }
-    total.add(even + odd);
-  }
-}
-
-/// The sums of d and d * d over a run. With a pivot of 0 both kinds give the same bits.
-template <class T>
-void sweep_pairs(const T* x, std::size_t count, T pivot, PairTotal<T>& total) {
-  const Vector<T> pivots = Vector<T>::splat(pivot);
-  if constexpr (kSkipsZeroPivots<T>) {
-    if (pivot == 0) return sweep(x, count, pivots, PairTerm<T, false>{pivots}, total);
-  }
-  sweep(x, count, pivots, PairTerm<T, true>{pivots}, total);
 }
 
 // ---------------------------------------------------------------- values out of range
@@ -269,8 +193,8 @@ SIMDNORM_ONCE Moments wide_moments(const Block<T>& block, Fold fold) {
 
 // ---------------------------------------------------------------- a group of one run: along memory
 
-/// The pivot that a group's first values suggest. They are taken about the very first one, so that a group of
-/// equal values gets exactly that value.
+}  // namespace
+
 template <class T>
 SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
   constexpr std::size_t kVector = kLanes<T>;
@@ -290,6 +214,34 @@ SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
   return mean * mean <= static_cast<T>(kNearZero) * variance ? 0 : mean;
 }
 
+template <class T>
+SIMDNORM_ONCE Moments moments_of_row(const T* x, std::size_t length, T pivot, PairTotal<T> totals) {
+  const double count = static_cast<double>(length);
+  Moments moments;
+  Verdict verdict = judge<T>(Fold::kMoments, sums_of(totals), count, pivot, moments);
+  if (verdict == Verdict::kFar) {
+    pivot = static_cast<T>(moments.mean);
+    totals = {};
+    sweep_pairs(x, length, pivot, totals);
+    verdict = judge<T>(Fold::kMoments, sums_of(totals), count, pivot, moments);
+  }
+  if (verdict == Verdict::kGood) return moments;
+  return wide_moments(Block<T>{x, 1, length, 0}, Fold::kMoments);
+}
+
+template <class T>
+SIMDNORM_ONCE Moments squares_of_row(const T* x, std::size_t length, const VectorTotal<T>& total) {
+  Total sum = {};
+  total.add_to(sum);
+  Moments moments;
+  const Sums sums = {0, sum.value()};
+  if (judge<T>(Fold::kSquares, sums, static_cast<double>(length), 0, moments) == Verdict::kGood)
+    return moments;
+  return wide_moments(Block<T>{x, 1, length, 0}, Fold::kSquares);
+}
+
+namespace {
+
 /// The sum of one term over a row.
 template <class T, class Term>
 SIMDNORM_ONCE double row_sum(const T* x, std::size_t count, const Term& term) {
@@ -304,11 +256,10 @@ template <class T>
 Moments row_moments(const T* x, std::size_t length, Fold fold) {
   const double count = static_cast<double>(length);
   const Block<T> block = {x, 1, length, 0};
-  Moments moments;
   if (fold == Fold::kSquares) {
-    const Sums sums = {0, row_sum(x, length, SquareTerm<T>{})};
-    if (judge<T>(fold, sums, count, 0, moments) == Verdict::kGood) return moments;
-    return wide_moments(block, fold);
+    VectorTotal<T> total = {};
+    sweep(x, length, Vector<T>::splat(0), SquareTerm<T>{}, total);
+    return squares_of_row(x, length, total);
   }
   if (fold == Fold::kMagnitudes) {
     const double sum = row_sum(x, length, MagnitudeTerm<T>{});
@@ -321,16 +272,10 @@ Moments row_moments(const T* x, std::size_t length, Fold fold) {
       return {count, 0, 0, largest, 1, 0};
     return wide_moments(block, fold);
   }
-  T pivot = choose_pivot(x, length);
-  for (int sweeps = 0; sweeps < 2; ++sweeps) {
-    PairTotal<T> totals = {};
-    sweep_pairs(x, length, pivot, totals);
-    const Verdict verdict = judge<T>(fold, sums_of(totals), count, pivot, moments);
-    if (verdict == Verdict::kGood) return moments;
-    if (verdict == Verdict::kOutOfRange) break;
-    pivot = static_cast<T>(moments.mean);
-  }
-  return wide_moments(block, fold);
+  const T pivot = choose_pivot(x, length);
+  PairTotal<T> totals = {};
+  sweep_pairs(x, length, pivot, totals);
+  return moments_of_row(x, length, pivot, totals);
 }
 
 // ---------------------------------------------------------------- groups of several runs: in memory order
@@ -440,11 +385,11 @@ void choose_column_pivots(const T* x, std::size_t rows, std::size_t columns, std
 }
 
 /// Adds the tree of kRows rows of every column to its sums over a block.
-template <std::size_t kRows, bool kPivoted, class T>
+template <std::size_t kRows, class T>
 SIMDNORM_ONCE void add_rows(const T* x, std::size_t columns, std::size_t stride, const T* pivots, T* d,
                             T* dd) {
   each_vector(columns, pivots, [&](std::size_t c, auto load_at) {
-    const PairTerm<T, kPivoted> term = {load(pivots + c)};
+    const PairTerm<T, true> term = {load(pivots + c)};
     const auto at = [&](std::size_t row) { return term(load_at(x + row * stride)); };
     const Pair<Vector<T>> rows = tree<kRows>(at, 0);
     store(d + c, load(d + c) + rows.d);
@@ -457,7 +402,7 @@ struct ColumnTotals {
   Totals<T, kTileRoom<T>> d, dd;
 };
 
-template <bool kPivoted, class T>
+template <class T>
 void sweep_columns(const T* x, std::size_t rows, std::size_t columns, std::size_t stride, const T* pivots,
                    ColumnTotals<T>& totals) {
   T d[kTileRoom<T>], dd[kTileRoom<T>];
@@ -465,7 +410,7 @@ void sweep_columns(const T* x, std::size_t rows, std::size_t columns, std::size_
   totals.d.clear(room);
   totals.dd.clear(room);
   const auto add = [&]<std::size_t kRows>() {
-    add_rows<kRows, kPivoted>(x, columns, stride, pivots, d, dd);
+    add_rows<kRows>(x, columns, stride, pivots, d, dd);
     x += kRows * stride;
     rows -= kRows;
   };
@@ -496,13 +441,7 @@ void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size
   }
   ColumnTotals<T> totals;
   // Neighbours of a column that needs a second sweep are swept with it; theirs come out as before.
-  const auto sweep = [&](const bool*) {
-    if constexpr (kSkipsZeroPivots<T>) {
-      const bool all_zero = std::all_of(pivots, pivots + columns, [](T pivot) { return pivot == 0; });
-      if (all_zero) return sweep_columns<false>(x, rows, columns, stride, pivots, totals);
-    }
-    sweep_columns<true>(x, rows, columns, stride, pivots, totals);
-  };
+  const auto sweep = [&](const bool*) { sweep_columns(x, rows, columns, stride, pivots, totals); };
   const auto sums = [&](std::size_t i) { return Sums{totals.d.value(i), totals.dd.value(i)}; };
   const auto wide = [&](std::size_t i) { return wide_moments(Block<T>{x + i, rows, 1, stride}, fold); };
   settle(fold, columns, static_cast<double>(rows), pivots, sweep, sums, wide, out);
@@ -565,6 +504,13 @@ void group_moments(const T* x, const View& view, Fold fold, std::size_t outer, s
   }
 }
 
+#define SIMDNORM_INSTANTIATE(T)                                            \
+  template T choose_pivot(const T*, std::size_t);                          \
+  template Moments moments_of_row(const T*, std::size_t, T, PairTotal<T>); \
+  template Moments squares_of_row(const T*, std::size_t, const VectorTotal<T>&);
+SIMDNORM_INSTANTIATE(float)
+SIMDNORM_INSTANTIATE(double)
+#undef SIMDNORM_INSTANTIATE
 template void group_moments(const float*, const View&, Fold, std::size_t, std::size_t, std::size_t, Moments*);
 template void group_moments(const double*, const View&, Fold, std::size_t, std::size_t, std::size_t,
                             Moments*);

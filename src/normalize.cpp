@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
+#include "rows.h"
 #include "simd.h"
 
 namespace simdnorm {
@@ -262,6 +264,11 @@ SIMDNORM_ONCE void add(const T* x, const T* residual, T* sum, std::size_t count)
 
 template <class T>
 void normalize(const View& view, Kind kind, const Arguments<T>& arguments) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (arguments.y && are_rows_with_parameters(view, kind, arguments)) {
+      return normalize_rows(view, kind, arguments);
+    }
+  }
   each_tile(view, arguments, [&](Tile<T>& tile) {
     tile.add_residual();
     tile.fold_statistics(kind);

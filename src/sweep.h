@@ -1,0 +1,104 @@
+#pragma once
+// One sweep over a run of values: the sums of their terms.
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include "moments.h"
+#include "simd.h"
+#include "sums.h"
+
+namespace simdnorm {
+
+/// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
+template <class T>
+constexpr std::size_t kStep = 8 * kLanes<T>;
+/// Whether a pivot of 0 has a kernel of its own. It gives the same bits; of doubles there are too few to pay for
+/// its size.
+template <class T>
+constexpr bool kSkipsZeroPivots = std::is_same_v<T, float>;
+
+/// Terms of vectors of values.
+template <class T, bool kPivoted>
+struct PairTerm {
+  using Value = Pair<Vector<T>>;
+  using BlockTotal = PairTotal<T>;
+  Vector<T> pivot;
+  Value operator()(Vector<T> values) const {
+    const Vector<T> d = kPivoted ? values - pivot : values;
+    return {d, d * d};
+  }
+};
+
+template <class T>
+struct SquareTerm {
+  using Value = Vector<T>;
+  using BlockTotal = VectorTotal<T>;
+  Value operator()(Vector<T> values) const { return values * values; }
+};
+
+template <class T>
+struct MagnitudeTerm {
+  using Value = Vector<T>;
+  using BlockTotal = VectorTotal<T>;
+  Value operator()(Vector<T> values) const { return abs(values); }
+};
+
+/// Adds the sums of a term over a run to a block total. Lanes past the end hold `fill`, whose term is 0.
+template <class T, class Term>
+SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Term& term,
+                         typename Term::BlockTotal& total) {
+  constexpr std::size_t kVector = kLanes<T>;
+  const auto at = [&](std::size_t vector) { return term(load(x + vector * kVector)); };
+  while (count > 0) {
+    const std::size_t steps = std::min(count / kStep<T>, kBlockSteps);
+    count -= steps * kStep<T>;
+    typename Term::Value even = term(fill), odd = even;
+    for (std::size_t step = 0; step < steps; ++step, x += kStep<T>) {
+      even = even + tree<4>(at, 0);
+      odd = odd + tree<4>(at, 4);
+    }
+    // What is left after the last whole step has sums of its own: added to long ones, it would break the
+    // bound.
+    if (steps == 0) {
+      for (; count >= 2 * kVector; count -= 2 * kVector, x += 2 * kVector) {
+        even = even + at(0);
+        odd = odd + at(1);
+      }
+      if (count >= kVector) {
+        even = even + at(0);
+        count -= kVector;
+        x += kVector;
+      }
+      if (count > 0) odd = odd + term(load_partial(x, count, fill));
+      count = 0;
+    }
+    total.add(even + odd);
+  }
+}
+
+/// The sums of d and d * d over a run. With a pivot of 0 both kinds give the same bits.
+template <class T>
+void sweep_pairs(const T* x, std::size_t count, T pivot, PairTotal<T>& total) {
+  const Vector<T> pivots = Vector<T>::splat(pivot);
+  if constexpr (kSkipsZeroPivots<T>) {
+    if (pivot == 0) return sweep(x, count, pivots, PairTerm<T, false>{pivots}, total);
+  }
+  sweep(x, count, pivots, PairTerm<T, true>{pivots}, total);
+}
+
+/// The pivot that a group's first values suggest. They are taken about the very first one, so that a group of
+/// equal values gets exactly that value.
+template <class T>
+T choose_pivot(const T* x, std::size_t count);
+
+/// The moments of a row of which sums about a pivot have been made: from these, if the pivot was near enough.
+template <class T>
+Moments moments_of_row(const T* x, std::size_t count, T pivot, PairTotal<T> totals);
+
+/// The same of sums of squares.
+template <class T>
+Moments squares_of_row(const T* x, std::size_t count, const VectorTotal<T>& total);
+
+}  // namespace simdnorm
