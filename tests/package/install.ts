@@ -1,0 +1,35 @@
+// The package as npm makes it, installed in an empty folder as its users do.
+
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const repository = fileURLToPath(new URL('../..', import.meta.url));
+
+/** npm, without what an npm that runs this test has set, and without the network. */
+async function npm(args: string[], cwd: string, cache: string): Promise<string> {
+  const own = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
+  const quiet = [
+    '--offline',
+    '--no-audit',
+    '--no-fund',
+    '--no-update-notifier',
+    '--loglevel=error',
+    '--ignore-scripts',
+  ];
+  const env = { ...Object.fromEntries(own), npm_config_cache: cache };
+  const { stdout } = await promisify(execFile)('npm', [...args, ...quiet], { cwd, env, timeout: 60_000 });
+  return stdout;
+}
+
+export async function install(folder: string): Promise<string> {
+  const cache = join(folder, 'cache');
+  const [packed] = JSON.parse(await npm(['pack', '--json', '--pack-destination', folder], repository, cache));
+  const consumer = join(folder, 'consumer');
+  await mkdir(consumer);
+  await writeFile(join(consumer, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }\n');
+  await npm(['install', join(folder, packed.filename)], consumer, cache);
+  return consumer;
+}
