@@ -301,12 +301,21 @@ describe('what can go wrong', () => {
   const broken: [string, () => unknown, ...string[]][] = [
     ['no bytes', () => new Uint8Array(0), 'wasm is empty'],
     ['garbage', () => Uint8Array.from({ length: 1000 }, (_, i) => (i * 37) % 256), 'is no WebAssembly'],
-    ['HTML', () => new TextEncoder().encode(html), 'begins with "<!doctype html>', 'with a page where a file is missing'],
+    [
+      'HTML',
+      () => new TextEncoder().encode(html),
+      'begins with "<!doctype html>',
+      'with a page where a file is missing',
+    ],
     ['text', () => new TextEncoder().encode('version https://git-lfs'), 'begins with "version https://git-lfs"'],
     ['a truncated header', cut(6), 'no complete WebAssembly module'],
     ['a truncated module', () => bytes.slice(0, bytes.length - 100), 'no complete WebAssembly module'],
     ['half a module', () => bytes.slice(0, bytes.length / 2), 'no complete WebAssembly module'],
-    ['a Response of half a module', () => new Response(bytes.slice(0, 9999), wasmType), 'no complete WebAssembly module'],
+    [
+      'a Response of half a module',
+      () => new Response(bytes.slice(0, 9999), wasmType),
+      'no complete WebAssembly module',
+    ],
     ['a Response of HTML', () => new Response(html), 'the Response', 'a page where a file is missing'],
     ['a Response of HTML that claims to be a module', () => new Response(html, wasmType), 'no complete WebAssembly'],
     ['an empty Response', () => new Response(null), 'the Response is empty'],
