@@ -20,9 +20,10 @@ afterAll(async () => {
 });
 
 describe.each(entries)('%s', (entry) => {
-  test.each(chosen(bundlers))('with $name', async ({ command, script, open }) => {
+  test.each(chosen(bundlers))('with $name', async ({ command, script, streaming, open }) => {
     const { folder, write, run } = await consumers.create(entry, 'name');
     await write('index.html', html(script ?? '<script src="./page.js" type="module"></script>'));
+    if (streaming && entry === 'simdnorm/streaming') await run(streaming);
     if (command) await run(command);
     const site = await open(folder);
     try {

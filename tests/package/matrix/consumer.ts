@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { install } from '../install.ts';
+import { entries } from './targets.ts';
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
 
@@ -56,7 +57,7 @@ export async function createConsumers(): Promise<Consumers> {
 
   const { exports } = JSON.parse(await readFile(join(original, 'node_modules/simdnorm/package.json'), 'utf8'));
   const pathOf = (entry: string) =>
-    `./node_modules/simdnorm/${exports[entry.replace('simdnorm', '.')].default.replace('./', '')}`;
+    exports[entry.replace('simdnorm', '.')].default.replace('.', './node_modules/simdnorm');
   const PATH = await pathOfTools();
 
   return {
@@ -77,7 +78,7 @@ export async function createConsumers(): Promise<Consumers> {
         },
       };
     },
-    importMap: JSON.stringify({ imports: { simdnorm: pathOf('simdnorm') } }),
+    importMap: JSON.stringify({ imports: Object.fromEntries(entries.map((entry) => [entry, pathOf(entry)])) }),
     remove: () => rm(root, { recursive: true, force: true }),
   };
 }

@@ -37,27 +37,34 @@ export interface Bundler extends Target {
   command?: string;
   /** Of bundlers that know no pages: the script tag for what they make. */
   script?: string;
+  /** What it takes beforehand to find simdnorm/streaming, or the .wasm that belongs beside it. */
+  streaming?: string;
   open(folder: string): Promise<Site>;
 }
 
 const dist = (folder: string) => serve(join(folder, 'dist'));
-const moduleScript = '<script src="dist/page.js" type="module"></script>';
-const classicScript = '<script src="dist/main.js" defer></script>';
+const classic = { script: '<script src="dist/main.js" defer></script>', open: serve };
+const modern = {
+  script: '<script src="dist/page.js" type="module"></script>',
+  streaming: 'mkdir dist && cp node_modules/simdnorm/dist/simdnorm.wasm dist',
+  open: serve,
+};
 
 // With their default settings; each makes `dist`.
 export const bundlers: readonly Bundler[] = [
   { name: 'Vite', quick: true, command: 'vite build', open: dist },
   { name: "Vite's development server", open: develop },
-  { name: 'webpack', command: 'webpack --entry ./page.js', script: classicScript, open: serve },
-  { name: 'Rspack', command: 'rspack build --entry ./page.js', script: classicScript, open: serve },
-  { name: 'Rollup', command: 'rollup page.js --dir dist --plugin node-resolve', script: moduleScript, open: serve },
+  { name: 'webpack', command: 'webpack --entry ./page.js', ...classic },
+  { name: 'Rspack', command: 'rspack build --entry ./page.js', ...classic },
+  { name: 'Rollup', command: 'rollup page.js --dir dist --plugin node-resolve', ...modern },
+  { name: 'esbuild', command: 'esbuild page.js --bundle --format=esm --outdir=dist', ...modern },
   {
-    name: 'esbuild',
-    command: 'esbuild page.js --bundle --format=esm --outdir=dist',
-    script: moduleScript,
-    open: serve,
+    name: 'Parcel',
+    command: 'parcel build index.html',
+    // By default it does not look at a package's exports.
+    streaming: "npm pkg set --json '@parcel/resolver-default.packageExports=true'",
+    open: dist,
   },
-  { name: 'Parcel', command: 'parcel build index.html', open: dist },
 ];
 
 export interface Page extends Target {
