@@ -78,7 +78,7 @@ async function compileResponse(name: string, response: Response): Promise<WebAss
 async function compileUrl(url: string): Promise<WebAssembly.Module> {
   if (!/^[a-z][a-z\d+.-]+:/i.test(url) && typeof location === 'undefined') {
     const relative = `${JSON.stringify(url)} is relative, and there is no page that it could be relative to`;
-    throw failure(`${relative}: pass new URL(${JSON.stringify(url)}, import.meta.url)`);
+    throw failure(`${relative}: pass a whole one, such as pathToFileURL('simdnorm.wasm') of node:url`);
   }
   // Unlike an import of 'node:fs', this leaves nothing for bundlers to resolve. Fetch of Node can't read the disk.
   const fs = /^file:/i.test(url) && typeof process === 'object' ? process.getBuiltinModule?.('node:fs') : undefined;

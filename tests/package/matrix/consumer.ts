@@ -51,11 +51,11 @@ export interface Consumers {
 
 export async function createConsumers(): Promise<Consumers> {
   const root = await mkdtemp(join(tmpdir(), 'simdnorm-matrix-'));
-  const original = await install(root);
+  const { consumer: original, installed } = await install(root);
   await cp(path('consumer'), original, { recursive: true });
   await build({ entryPoints: [path('../../bits/bits.ts')], bundle: true, format: 'esm', outdir: original });
 
-  const { exports } = JSON.parse(await readFile(join(original, 'node_modules/simdnorm/package.json'), 'utf8'));
+  const { exports } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
   const pathOf = (entry: string) =>
     exports[entry.replace('simdnorm', '.')].default.replace('.', './node_modules/simdnorm');
   const PATH = await pathOfTools();
