@@ -1,8 +1,10 @@
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Consumers, chosen, createConsumers, expectedHash } from './consumer.ts';
+import { type Consumers, createConsumers, expectedHash } from './consumer.ts';
 import { chromium, type Engine } from './engines.ts';
 import { html } from './serve.ts';
-import { bundlers, entries } from './targets.ts';
+import { type Bundler, bundlers, chosen, entries } from './targets.ts';
 
 let consumers: Consumers;
 let hash: string;
@@ -20,8 +22,9 @@ afterAll(async () => {
 });
 
 describe.each(entries)('%s', (entry) => {
-  test.each(chosen(bundlers))('with $name', async ({ command, script, streaming, open }) => {
+  async function expectHash(program: string, { command, script, streaming, open }: Bundler) {
     const { folder, write, run } = await consumers.create(entry, 'name');
+    await rename(join(folder, program), join(folder, 'page.js'));
     await write('index.html', html(script ?? '<script src="./page.js" type="module"></script>'));
     if (streaming && entry === 'simdnorm/streaming') await run(streaming);
     if (command) await run(command);
@@ -31,5 +34,10 @@ describe.each(entries)('%s', (entry) => {
     } finally {
       await site.close();
     }
-  });
+  }
+
+  test.each(chosen(bundlers))('a page with $name', (bundler) => expectHash('page.js', bundler));
+
+  const withWorkers = chosen(bundlers).filter(({ workers }) => workers);
+  test.each(withWorkers)('a worker with $name', (bundler) => expectHash('start-worker.js', bundler));
 });

@@ -12,11 +12,6 @@ import { entries } from './targets.ts';
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
 
-/** With SIMDNORM_MATRIX=whole all targets are tried, else those that are quick. */
-export function chosen<T extends { quick?: boolean }>(targets: readonly T[]): readonly T[] {
-  return process.env.SIMDNORM_MATRIX === 'whole' ? targets : targets.filter(({ quick }) => quick);
-}
-
 export async function expectedHash(): Promise<string> {
   return (await readFile(path('../../bits/hash.txt'), 'utf8')).trim();
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Consumers, chosen, createConsumers, expectedHash } from './consumer.ts';
-import { entries, runtimes } from './targets.ts';
+import { type Consumers, createConsumers, expectedHash } from './consumer.ts';
+import { chosen, entries, runtimes } from './targets.ts';
 
 let consumers: Consumers;
 let hash: string;

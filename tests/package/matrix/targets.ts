@@ -8,10 +8,15 @@ import { webKit } from './webkit.ts';
 /** The entries of the package. */
 export const entries = ['simdnorm', 'simdnorm/streaming'];
 
-/** `quick`: `npm test` has it too. `npm run test:matrix` has everything. */
 interface Target {
   name: string;
+  /** `npm test` tries it too. `npm run test:matrix` tries everything. */
   quick?: boolean;
+}
+
+/** With SIMDNORM_MATRIX=whole all targets, else those that are quick. */
+export function chosen<T extends Target>(targets: readonly T[]): readonly T[] {
+  return process.env.SIMDNORM_MATRIX === 'whole' ? targets : targets.filter(({ quick }) => quick);
 }
 
 export interface Runtime extends Target {
@@ -19,7 +24,7 @@ export interface Runtime extends Target {
   command: string;
 }
 
-// Node is in package.test.ts.
+// Node is in node.test.ts.
 export const runtimes: readonly Runtime[] = [
   { name: 'Bun', quick: true, command: 'bun print.js' },
   { name: 'Deno', quick: true, command: 'deno run --allow-read=. print.js' },
@@ -39,11 +44,13 @@ export interface Bundler extends Target {
   script?: string;
   /** What it takes beforehand to find simdnorm/streaming, or the .wasm that belongs beside it. */
   streaming?: string;
+  /** Whether it brings along a worker that the page starts. */
+  workers?: boolean;
   open(folder: string): Promise<Site>;
 }
 
 const dist = (folder: string) => serve(join(folder, 'dist'));
-const classic = { script: '<script src="dist/main.js" defer></script>', open: serve };
+const classic = { script: '<script src="dist/main.js" defer></script>', workers: true, open: serve };
 const modern = {
   script: '<script src="dist/page.js" type="module"></script>',
   streaming: 'mkdir dist && cp node_modules/simdnorm/dist/simdnorm.wasm dist',
@@ -52,8 +59,8 @@ const modern = {
 
 // With their default settings; each makes `dist`.
 export const bundlers: readonly Bundler[] = [
-  { name: 'Vite', quick: true, command: 'vite build', open: dist },
-  { name: "Vite's development server", open: develop },
+  { name: 'Vite', quick: true, command: 'vite build', workers: true, open: dist },
+  { name: "Vite's development server", workers: true, open: develop },
   { name: 'webpack', command: 'webpack --entry ./page.js', ...classic },
   { name: 'Rspack', command: 'rspack build --entry ./page.js', ...classic },
   { name: 'Rollup', command: 'rollup page.js --dir dist --plugin node-resolve', ...modern },
@@ -63,6 +70,7 @@ export const bundlers: readonly Bundler[] = [
     command: 'parcel build index.html',
     // By default it does not look at a package's exports.
     streaming: "npm pkg set --json '@parcel/resolver-default.packageExports=true'",
+    workers: true,
     open: dist,
   },
 ];
@@ -71,6 +79,8 @@ export interface Page extends Target {
   script: string;
   imports: 'name' | 'path';
   policy?: string;
+  /** The error that is right, where the page must not compute. */
+  refusal?: RegExp;
 }
 
 /** As strict as a page with WebAssembly can be. */
@@ -80,6 +90,13 @@ export const pages: readonly Page[] = [
   { name: 'a page', quick: true, script: 'page.js', imports: 'path' },
   { name: 'a page with an import map', script: 'page.js', imports: 'name' },
   { name: 'a page under a strict policy', script: 'page.js', imports: 'path', policy },
+  {
+    name: 'a page whose policy forbids WebAssembly',
+    script: 'page.js',
+    imports: 'path',
+    policy: "script-src 'self'",
+    refusal: /^error: NormError: .*'wasm-unsafe-eval'/,
+  },
   { name: 'a module worker', script: 'start-worker.js', imports: 'path', policy },
   { name: 'a service worker', script: 'start-service-worker.js', imports: 'path', policy },
 ];
