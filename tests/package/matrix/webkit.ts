@@ -2,19 +2,10 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Engine, settled } from './engines.ts';
-
-async function miniBrowser(): Promise<string> {
-  for (const triplet of await readdir('/usr/lib')) {
-    const files: string[] = await readdir(`/usr/lib/${triplet}/webkit2gtk-4.1`).catch(() => []);
-    if (files.includes('MiniBrowser')) return `/usr/lib/${triplet}/webkit2gtk-4.1/MiniBrowser`;
-  }
-  throw new Error('no MiniBrowser in /usr/lib: .ci/setup matrix installs it');
-}
 
 async function freePort(): Promise<number> {
   const server = createServer();
@@ -24,14 +15,24 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Starts a display that nobody sees, which writes its number when it is ready, and the driver on it. */
-async function startDriver(port: number): Promise<ChildProcess[]> {
+/** Starts a display that nobody sees, which writes its number when it is ready. */
+async function startDisplay(processes: ChildProcess[]): Promise<string> {
   const display = spawn('Xvfb', ['-displayfd', '3', '-nolisten', 'tcp'], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
   });
+  processes.push(display);
+  await once(display, 'spawn');
   const [number] = await once(display.stdio[3] as Readable, 'data');
-  const env = { ...process.env, DISPLAY: `:${String(number).trim()}` };
-  return [display, spawn('WebKitWebDriver', [`--port=${port}`], { env, stdio: 'ignore' })];
+  return `:${String(number).trim()}`;
+}
+
+async function startDriver(processes: ChildProcess[], DISPLAY: string): Promise<string> {
+  const port = await freePort();
+  const env = { ...process.env, DISPLAY };
+  const driver = spawn('WebKitWebDriver', [`--port=${port}`], { env, stdio: 'ignore' });
+  processes.push(driver);
+  await once(driver, 'spawn');
+  return `http://127.0.0.1:${port}`;
 }
 
 /** A request of the kind that https://www.w3.org/TR/webdriver2 has. */
@@ -43,25 +44,23 @@ async function ask(url: string, method: string, body?: object): Promise<unknown>
 }
 
 /** Starts a session as soon as the driver answers. */
-async function startSession(url: string, capabilities: object): Promise<string> {
+async function startSession(url: string): Promise<string> {
   for (let tries = 200; ; --tries) {
     const answer = await fetch(`${url}/status`).catch(() => undefined);
     if (answer) break;
     if (tries === 0) throw new Error('WebKitWebDriver does not answer');
     await sleep(50);
   }
-  const { sessionId } = (await ask(`${url}/session`, 'POST', { capabilities })) as { sessionId: string };
+  const { sessionId } = (await ask(`${url}/session`, 'POST', { capabilities: {} })) as { sessionId: string };
   return `${url}/session/${sessionId}`;
 }
 
 export async function webKit(): Promise<Engine> {
-  const options = { binary: await miniBrowser(), args: ['--automation'] };
-  const port = await freePort();
-  const processes = await startDriver(port);
+  const processes: ChildProcess[] = [];
   const stop = () => processes.map((child) => child.kill());
   try {
-    const capabilities = { alwaysMatch: { 'webkitgtk:browserOptions': options } };
-    const session = await startSession(`http://127.0.0.1:${port}`, capabilities);
+    const display = await startDisplay(processes);
+    const session = await startSession(await startDriver(processes, display));
     return {
       async titleOf(url) {
         await ask(`${session}/url`, 'POST', { url });
