@@ -15,7 +15,7 @@ export type ErrorCode =
   | 'ERR_FREED'
   /** The module's memory, or the engine, has no room. */
   | 'ERR_MEMORY'
-  /** The WebAssembly module could not be fetched or compiled. */
+  /** The WebAssembly module could not be fetched or compiled, or belongs to another version. */
   | 'ERR_LOAD'
   /** The engine has no WebAssembly SIMD. */
   | 'ERR_UNSUPPORTED';
