@@ -67,10 +67,7 @@ export async function webKit(): Promise<Engine> {
         const title = async () => String(await ask(`${session}/title`, 'GET'));
         return settled(title, () => 'WebDriver does not say');
       },
-      async close() {
-        await ask(session, 'DELETE');
-        stop();
-      },
+      close: () => ask(session, 'DELETE').finally(stop),
     };
   } catch (error) {
     stop();
