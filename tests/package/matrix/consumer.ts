@@ -16,7 +16,10 @@ export async function expectedHash(): Promise<string> {
   return (await readFile(path('../../bits/hash.txt'), 'utf8')).trim();
 }
 
-/** `npx` without what it asks of a registry. npm's own links to Bun and Deno wait for install scripts, which do not run. */
+/**
+ * Where command lines find the tools. npm's links to Bun and Deno need install scripts, which do not run here: the folders
+ * of the binaries come before them.
+ */
 async function pathOfTools(): Promise<string> {
   const tools = path('node_modules');
   const folders = [join(tools, '.bin'), path('../../../node_modules/.bin'), process.env.PATH];
