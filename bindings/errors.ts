@@ -15,10 +15,12 @@ export type ErrorCode =
   | 'ERR_FREED'
   /** The module's memory, or the engine, has no room. */
   | 'ERR_MEMORY'
-  /** The WebAssembly module could not be fetched or compiled. */
+  /** The WebAssembly module could not be fetched or compiled, or belongs to another version. */
   | 'ERR_LOAD'
   /** The engine has no WebAssembly SIMD. */
   | 'ERR_UNSUPPORTED';
+
+const brand = Symbol.for('simdnorm.NormError');
 
 /** Thrown before anything is written: after an error, `out` is as it was. */
 export class NormError extends Error {
@@ -27,6 +29,14 @@ export class NormError extends Error {
   static {
     // Where an error is printed the class has this name too, although the package is minified.
     Object.defineProperty(NormError, 'name', { value: 'NormError' });
+    // A program may have both entries of the package, or two copies: `instanceof` knows the errors of all.
+    Object.defineProperty(NormError.prototype, brand, { value: true });
+    Object.defineProperty(NormError, Symbol.hasInstance, {
+      value(this: unknown, value: object | null) {
+        const isOwn = Function.prototype[Symbol.hasInstance].call(this, value);
+        return isOwn || (this === NormError && brand in Object(value));
+      },
+    });
   }
 
   constructor(

@@ -1,0 +1,3 @@
+import { compute } from './compute.js';
+
+console.log(await compute());

@@ -1,0 +1,3 @@
+import { compute } from './compute.js';
+
+compute().then(postMessage, (error) => postMessage(`error: ${error}`));

@@ -1,0 +1,7 @@
+import { compute } from './compute.js';
+
+export default {
+  async test() {
+    console.log(await compute());
+  },
+};
