@@ -3,10 +3,10 @@
 
 #include "batch_norm.h"
 #include "group_norm.h"
-#include "half.h"
 #include "layer_norm.h"
 #include "local_response_norm.h"
 #include "lp_normalize.h"
+#include "on_halves.h"
 #include "rms_norm.h"
 
 namespace simdnorm {
