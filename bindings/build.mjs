@@ -1,7 +1,7 @@
 // Makes dist/ from the TypeScript here and from the module and glue that CMake has built.
 
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -9,10 +9,20 @@ const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const { version } = JSON.parse(readFileSync(path('../package.json'), 'utf8'));
 
 /**
+ * The module with a custom section that says its version, which compile.ts compares with its own. It is the last one: of
+ * a file that was cut short it is missing.
+ */
+function versioned(bytes) {
+  const section = Buffer.from(`\x08simdnorm${version}`);
+  return Buffer.concat([bytes, Buffer.from([0, section.length]), section]);
+}
+const wasm = versioned(readFileSync(path('../build/wasm/bindings/simdnorm.wasm')));
+
+/**
  * The module as a string, not as bytes: importing the package must do nothing, not even decode. Each byte is one
  * character, the less frequent ones two, so that compression finds in it what it finds in the bytes: gzipped it is as
  * small as they are (hexadecimal digits are a tenth more, base64 is half as much again), and no tool has to escape
- * anything in it. index.ts reads it.
+ * anything in it. embedded.ts reads it.
  */
 function encode(bytes) {
   const counts = new Map();
@@ -26,39 +36,50 @@ function encode(bytes) {
   const text = Array.from(bytes, (byte) => codes.get(byte)).join('');
   return { length: bytes.length, order: Buffer.from(order).toString('hex'), text };
 }
-const embeddedWasm = {
-  name: 'embedded wasm',
-  setup({ onLoad }) {
-    onLoad({ filter: /\.wasm$/ }, ({ path }) => ({
-      contents: JSON.stringify(encode(readFileSync(path))),
-      loader: 'json',
-    }));
+const wasmImports = {
+  name: 'wasm imports',
+  setup({ onLoad, onResolve }) {
+    onLoad({ filter: /\.wasm$/ }, () => ({ contents: JSON.stringify(encode(wasm)), loader: 'json' }));
+    onResolve({ filter: /^\.\/simdnorm\.wasm$/ }, ({ path }) => ({ path, external: true }));
   },
 };
 
+/** Entries that are built together share a file. */
+const bundle = (...names) =>
+  build({
+    entryPoints: names.map((name) => path(`${name}.ts`)),
+    outdir: path('../dist'),
+    chunkNames: 'core',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'neutral',
+    target: 'es2022',
+    plugins: [wasmImports],
+    minify: true,
+    sourcemap: 'linked',
+    define: { SIMDNORM_VERSION: JSON.stringify(version) },
+    legalComments: 'inline',
+    logLevel: 'warning',
+  });
+
 rmSync(path('../dist'), { recursive: true, force: true });
-await build({
-  entryPoints: [path('index.ts')],
-  outfile: path('../dist/index.js'),
-  bundle: true,
-  format: 'esm',
-  platform: 'neutral',
-  target: 'es2022',
-  plugins: [embeddedWasm],
-  minify: true,
-  sourcemap: 'linked',
-  define: { SIMDNORM_VERSION: JSON.stringify(version) },
-  legalComments: 'inline',
-  logLevel: 'warning',
-});
-// For debuggers: the TypeScript's own text, not that of the module and its glue.
-const map = JSON.parse(readFileSync(path('../dist/index.js.map'), 'utf8'));
-map.sourcesContent = map.sourcesContent.map((text, i) => (map.sources[i].endsWith('.ts') ? text : null));
-writeFileSync(path('../dist/index.js.map'), JSON.stringify(map));
+// The main entry is one file, which nothing can go missing from.
+await bundle('index');
+await bundle('streaming', 'workerd');
 execFileSync(process.execPath, [path('../node_modules/typescript/bin/tsc'), '-p', path('tsconfig.json')], {
   stdio: 'inherit',
 });
-// Declarations of what the entry's own can't reach are nobody's business.
-const published = ['index.d.ts', 'types.d.ts', 'errors.d.ts', 'index.js', 'index.js.map'];
-for (const file of readdirSync(path('../dist'))) if (!published.includes(file)) rmSync(path(`../dist/${file}`));
-copyFileSync(path('../build/wasm/bindings/simdnorm.wasm'), path('../dist/simdnorm.wasm'));
+writeFileSync(path('../dist/simdnorm.wasm'), wasm);
+
+// Declarations of what the entries' own can't reach are nobody's business.
+const declarations = ['index.d.ts', 'types.d.ts', 'errors.d.ts'];
+for (const name of readdirSync(path('../dist'))) {
+  const file = path(`../dist/${name}`);
+  if (name.endsWith('.d.ts') && !declarations.includes(name)) rmSync(file);
+  if (!name.endsWith('.map')) continue;
+  // For debuggers: the TypeScript's own text, not that of the module and its glue.
+  const map = JSON.parse(readFileSync(file, 'utf8'));
+  map.sourcesContent = map.sourcesContent.map((text, i) => (map.sources[i].endsWith('.ts') ? text : null));
+  writeFileSync(file, JSON.stringify(map));
+}

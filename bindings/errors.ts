@@ -20,6 +20,8 @@ export type ErrorCode =
   /** The engine has no WebAssembly SIMD. */
   | 'ERR_UNSUPPORTED';
 
+const brand = Symbol.for('simdnorm.NormError');
+
 /** Thrown before anything is written: after an error, `out` is as it was. */
 export class NormError extends Error {
   override readonly name = 'NormError';
@@ -27,6 +29,14 @@ export class NormError extends Error {
   static {
     // Where an error is printed the class has this name too, although the package is minified.
     Object.defineProperty(NormError, 'name', { value: 'NormError' });
+    // A program may have both entries of the package, or two copies: `instanceof` knows the errors of all.
+    Object.defineProperty(NormError.prototype, brand, { value: true });
+    Object.defineProperty(NormError, Symbol.hasInstance, {
+      value(this: unknown, value: unknown) {
+        const isOwn = Function.prototype[Symbol.hasInstance].call(this, value);
+        return isOwn || (this === NormError && typeof value === 'object' && value !== null && brand in value);
+      },
+    });
   }
 
   constructor(

@@ -1,8 +1,9 @@
-// From bytes to a running instance.
+// From a compiled module to a running instance, and who shares it.
 
 import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
 import { backward } from './backward.js';
-import { isArray, kindOf } from './check.js';
+import { isArray, kindOf, optionNames } from './check.js';
+import { compile, messageOf, type OwnModule, simdProbe } from './compile.js';
 import { NormError } from './errors.js';
 import { foldBatchNorm } from './fold.js';
 import { forward } from './forward.js';
@@ -18,12 +19,6 @@ const page = 65536;
 /** What the module starts with at least (-sINITIAL_MEMORY), and what wasm32 can have at most. */
 const leastPages = 16;
 const mostPages = 65536;
-
-/** (module (func (result v128) i32.const 0 i8x16.splat)): compiles only where the engine has SIMD. */
-const simdProbe = new Uint8Array([
-  ...[0, 97, 115, 109, 1, 0, 0, 0],
-  ...[1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11],
-]);
 
 function checkEngine(): void {
   if (typeof WebAssembly !== 'object' || !WebAssembly.validate(simdProbe)) {
@@ -65,63 +60,13 @@ function createMemory({ initialMemory, maximumMemory }: LoadOptions): { memory: 
   }
 }
 
-/** Bytes from a URL; in Node from the disk, which its fetch can't read. */
-async function fetchBytes(url: string): Promise<ArrayBuffer | ArrayBufferView> {
-  const fs =
-    url.startsWith('file:') && typeof process === 'object'
-      ? // Unlike an import of 'node:fs', this leaves nothing for bundlers to resolve.
-        process.getBuiltinModule?.('node:fs')
-      : undefined;
-  if (fs) return fs.promises.readFile(new URL(url));
-  return responseBytes(await fetch(url));
-}
-
-async function responseBytes(response: Response): Promise<ArrayBuffer> {
-  if (!response.ok) throw new Error(`${response.url || 'the response'} has status ${response.status}`);
-  return response.arrayBuffer();
-}
-
-function isBytes(value: object): value is ArrayBuffer | ArrayBufferView {
-  return ArrayBuffer.isView(value) || Object.prototype.toString.call(value) === '[object ArrayBuffer]';
-}
-
-async function compile(wasm: LoadOptions['wasm'], embedded: () => Uint8Array): Promise<WebAssembly.Module> {
-  let source: unknown = await wasm;
-  if (source === undefined || source === null) source = embedded();
-  if (Object.prototype.toString.call(source) === '[object WebAssembly.Module]') return source as WebAssembly.Module;
-  let bytes: ArrayBuffer | ArrayBufferView;
-  if (typeof source === 'string') {
-    bytes = await fetchBytes(source);
-  } else if (typeof source === 'object' && source !== null && isBytes(source)) {
-    // A DataView is bytes as well, but Node 20 does not compile it.
-    bytes = ArrayBuffer.isView(source) ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : source;
-  } else if (typeof source === 'object' && source !== null && 'href' in source) {
-    bytes = await fetchBytes(String(source.href));
-  } else if (typeof source === 'object' && source !== null && 'arrayBuffer' in source) {
-    bytes = await responseBytes(source as Response);
-  } else {
-    const expected = 'a URL, bytes, a Response or a WebAssembly.Module';
-    throw new NormError('ERR_TYPE', 'load', `wasm must be ${expected}, got ${kindOf(source)}`);
-  }
-  return WebAssembly.compile(bytes as BufferSource);
-}
-
-/** The message of whatever was thrown. */
-function messageOf(cause: unknown): string {
-  try {
-    return String(cause instanceof Error ? cause.message : cause);
-  } catch {
-    return kindOf(cause);
-  }
-}
-
 /** Compiles and starts an instance with a memory of its own. `ended` is called when it can't be used any more. */
-export async function start(options: LoadOptions, embedded: () => Uint8Array, ended: () => void): Promise<Simdnorm> {
+async function start(options: LoadOptions, own: OwnModule, ended: () => void): Promise<Simdnorm> {
   checkEngine();
   const { memory, limit } = createMemory(options);
   let glue: Glue;
   try {
-    const module = await compile(options.wasm, embedded);
+    const module = await compile(options.wasm, own);
     glue = await new Promise<Glue>((resolve, reject) => {
       createModule({
         wasmMemory: memory,
@@ -168,4 +113,24 @@ export async function start(options: LoadOptions, embedded: () => Uint8Array, en
     version: SIMDNORM_VERSION,
     dispose: () => heap.end('disposed'),
   });
+}
+
+/** The `load` of an entry, which has a module of its own. */
+export function loaderOf(own: OwnModule): (options?: LoadOptions) => Promise<Simdnorm> {
+  let shared: Promise<Simdnorm> | undefined;
+  return async (options) => {
+    if (options !== undefined && options !== null) {
+      optionNames('load', options, ['wasm', 'initialMemory', 'maximumMemory']);
+      return start(options, own, () => {});
+    }
+    if (!shared) {
+      const forget = () => {
+        if (shared === starting) shared = undefined;
+      };
+      const starting: Promise<Simdnorm> = start({}, own, forget);
+      starting.catch(forget);
+      shared = starting;
+    }
+    return shared;
+  };
 }

@@ -11,11 +11,18 @@ declare module '*/simdnorm.js' {
   }): Promise<Glue>;
 }
 
-declare module '*.wasm' {
+/** What build.mjs makes of the module for those who embed it. */
+declare module '*/bindings/simdnorm.wasm' {
   /** How many bytes there are. */
   export const length: number;
   /** Those that occur, in hexadecimal digits, the most frequent first. */
   export const order: string;
   /** The bytes by their places in the order: see build.mjs. */
   export const text: string;
+}
+
+/** The file beside the built entries, where the engine imports it. */
+declare module '*.wasm' {
+  const module: WebAssembly.Module;
+  export default module;
 }

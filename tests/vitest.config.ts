@@ -6,7 +6,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export default defineConfig({
   root: here('..'),
   // The built package, as its users have it.
-  resolve: { alias: { simdnorm: here('../dist/index.js') } },
+  resolve: { alias: { 'simdnorm/streaming': here('../dist/streaming.js'), simdnorm: here('../dist/index.js') } },
   test: {
     include: [
       'tests/js/**/*.test.ts',

@@ -11,6 +11,9 @@ import { expectBits } from './reference.ts';
 
 const wasmUrl = new URL('../../dist/simdnorm.wasm', import.meta.url);
 const x = draw(1000, 1);
+const { version }: { version: string } = JSON.parse(
+  await readFile(new URL('../../package.json', import.meta.url), 'utf8'),
+);
 let bytes: Uint8Array<ArrayBuffer>;
 let expected: Float32Array;
 
@@ -80,7 +83,6 @@ describe('instances', () => {
   });
 
   test('version and memory', async () => {
-    const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
     const sn = await load({ initialMemory: 3 * 2 ** 20, maximumMemory: 5 * 2 ** 20 });
     expect(sn.version).toBe(version);
     expect(sn.memory).toEqual({ used: 0, capacity: 3 * 2 ** 20, limit: 5 * 2 ** 20 });
@@ -227,13 +229,15 @@ describe('where the module comes from', () => {
           '/text.wasm': 'text/html',
         };
         const type = types[request.url ?? ''];
+        const ending = request.url?.endsWith('.wasm') ? { 'Content-Type': 'application/wasm' } : {};
         if (type) response.writeHead(200, { 'Content-Type': type }).end(bytes);
         else if (request.url === '/page')
           response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html>');
-        else if (request.url === '/cut') response.writeHead(200).end(bytes.subarray(0, bytes.length / 2));
-        else if (request.url === '/broken') {
+        else if (request.url?.startsWith('/cut')) {
+          response.writeHead(200, ending).end(bytes.subarray(0, bytes.length / 2));
+        } else if (request.url?.startsWith('/broken')) {
           // The connection dies in the middle.
-          response.writeHead(200, { 'Content-Length': bytes.length });
+          response.writeHead(200, { ...ending, 'Content-Length': bytes.length });
           response.write(bytes.subarray(0, 1000), () => response.destroy());
         } else response.writeHead(404, { 'Content-Type': 'application/wasm' }).end(bytes);
       });
@@ -253,12 +257,19 @@ describe('where the module comes from', () => {
       expect(isWorking(await load({ wasm: fetch(`${origin}/${name}`) }))).toBe(true);
     });
 
-    test.each(['missing.wasm', 'page', 'cut', 'broken'])('%s: ERR_LOAD', async (name) => {
+    test.each([
+      ['missing.wasm', 'status 404'],
+      ['page', '"<!doctype html>"'],
+      ['cut', 'no complete WebAssembly module'],
+      ['cut.wasm', 'no complete WebAssembly module'],
+      ['broken', "can't be read"],
+      ['broken.wasm', "can't be read"],
+    ])('%s: ERR_LOAD, and where it was', async (name, says) => {
       for (const wasm of [`${origin}/${name}`, fetch(`${origin}/${name}`)]) {
         const failure = await failureOf(load({ wasm }));
         expect(failure.code).toBe('ERR_LOAD');
-        expect(failure.cause).toBeInstanceOf(Error);
-        if (name === 'missing.wasm') expect(failure.message).toContain('404');
+        expect(failure.message).toContain(`${origin}/${name}`);
+        expect(failure.message).toContain(says);
       }
       expect(isWorking(await load({ wasm: `${origin}/right.wasm` }))).toBe(true);
       expect(isWorking(await load())).toBe(true);
@@ -267,36 +278,75 @@ describe('where the module comes from', () => {
     test('nobody listens', async () => {
       const failure = await failureOf(load({ wasm: 'http://127.0.0.1:1/simdnorm.wasm' }));
       expect(failure.code).toBe('ERR_LOAD');
+      expect(failure.message).toContain("http://127.0.0.1:1/simdnorm.wasm can't be read");
+      expect(failure.cause).toBeInstanceOf(Error);
     });
   });
 });
 
 describe('what can go wrong', () => {
   const cut = (length: number) => () => bytes.slice(0, length);
-  const broken: [string, () => unknown][] = [
-    ['no bytes', () => new Uint8Array(0)],
-    ['garbage', () => Uint8Array.from({ length: 1000 }, (_, i) => (i * 37) % 256)],
-    ['HTML', () => new TextEncoder().encode('<!doctype html><title>Not found</title>')],
-    ['a truncated header', cut(6)],
-    ['a truncated module', () => bytes.slice(0, bytes.length - 100)],
-    ['half a module', () => bytes.slice(0, bytes.length / 2)],
-    ['a Response of HTML', () => new Response('<!doctype html>', { headers: { 'Content-Type': 'text/html' } })],
-    ['a Response with status 404', () => new Response(bytes, { status: 404 })],
-    ['a Response with status 500', () => new Response(null, { status: 500 })],
-    ['a promise of a Response with status 404', async () => new Response(bytes, { status: 404 })],
-    ['a missing file', () => new URL('no-such.wasm', wasmUrl)],
-    ['a missing file, as a string', () => new URL('no-such.wasm', wasmUrl).href],
-    ['a URL of nothing', () => 'simdnorm.wasm'],
-    ['an empty string', () => ''],
-    ['a promise that fails', () => Promise.reject(new Error('mine'))],
-    ['a module that imports something else', () => Buffer.from('AGFzbQEAAAABBAFgAAACBwEBYQF6AAA=', 'base64')],
+  const html = '<!doctype html><title>Not found</title>';
+  const wasmType = { headers: { 'Content-Type': 'application/wasm' } };
+  const used = async () => {
+    const response = new Response(bytes);
+    await response.arrayBuffer();
+    return response;
+  };
+  const ofVersion = (version: string) => {
+    const other = Buffer.from(bytes);
+    other.write(version, other.length - version.length, 'latin1');
+    return other;
+  };
+  const broken: [string, () => unknown, ...string[]][] = [
+    ['no bytes', () => new Uint8Array(0), 'wasm is empty'],
+    ['garbage', () => Uint8Array.from({ length: 1000 }, (_, i) => (i * 37) % 256), 'is no WebAssembly'],
+    [
+      'HTML',
+      () => new TextEncoder().encode(html),
+      'begins with "<!doctype html>',
+      'with a page where a file is missing',
+    ],
+    ['text', () => new TextEncoder().encode('version https://git-lfs'), 'begins with "version https://git-lfs"'],
+    ['a truncated header', cut(6), 'no complete WebAssembly module'],
+    ['a truncated module', () => bytes.slice(0, bytes.length - 100), 'no complete WebAssembly module'],
+    ['half a module', () => bytes.slice(0, bytes.length / 2), 'no complete WebAssembly module'],
+    [
+      'a Response of half a module',
+      () => new Response(bytes.slice(0, 9999), wasmType),
+      'no complete WebAssembly module',
+    ],
+    ['a Response of HTML', () => new Response(html), 'the Response', 'a page where a file is missing'],
+    ['a Response of HTML that claims to be a module', () => new Response(html, wasmType), 'no complete WebAssembly'],
+    ['an empty Response', () => new Response(null), 'the Response is empty'],
+    ['a Response that was read', used, 'read already'],
+    ['a Response with status 404', () => new Response(bytes, { status: 404 }), 'the Response', 'status 404'],
+    ['a Response with status 500', () => new Response(null, { status: 500 }), 'status 500'],
+    ['a promise of a Response with status 404', async () => new Response(bytes, { status: 404 }), 'status 404'],
+    ['a missing file', () => new URL('no-such.wasm', wasmUrl), new URL('no-such.wasm', wasmUrl).href, 'ENOENT'],
+    ['a missing file, as a string', () => new URL('no-such.wasm', wasmUrl).href, 'no-such.wasm', 'ENOENT'],
+    ['a relative URL', () => './simdnorm.wasm', '"./simdnorm.wasm" is relative', 'import.meta.url'],
+    ['an absolute path', () => '/simdnorm.wasm', '"/simdnorm.wasm" is relative', 'import.meta.url'],
+    ['a path of Windows', () => 'C:\\simdnorm.wasm', 'C:\\\\simdnorm.wasm', 'import.meta.url'],
+    ['an empty string', () => '', '"" is relative'],
+    ['a scheme that nobody knows', () => 'nobody:simdnorm.wasm', "nobody:simdnorm.wasm can't be read", 'scheme'],
+    ['a promise that fails', () => Promise.reject(new Error('mine')), 'mine'],
+    ['a module without anything', () => bytes.slice(0, 8), 'another WebAssembly module'],
+    [
+      'a module that imports something else',
+      () => Buffer.from('AGFzbQEAAAABBAFgAAACBwEBYQF6AAA=', 'base64'),
+      'another WebAssembly module',
+    ],
+    ['a Module of another', () => new WebAssembly.Module(bytes.slice(0, 8)), 'another WebAssembly module'],
+    ['another version', () => ofVersion('9.9.9'), 'of version 9.9.9', `this JavaScript of ${version}`],
+    ['a Module of another version', () => WebAssembly.compile(ofVersion('9.9.9')), 'of version 9.9.9', version],
   ];
 
-  test.each(broken)('%s: ERR_LOAD, and the next load works', async (_, source) => {
+  test.each(broken)('%s: ERR_LOAD, and the next load works', async (_, source, ...says) => {
     const failure = await failureOf(load({ wasm: source() as LoadOptions['wasm'] }));
     expect(failure.code).toBe('ERR_LOAD');
     expect(failure.message).toMatch(/^load: ./);
-    expect(failure.cause).toBeInstanceOf(Error);
+    for (const part of says) expect(failure.message).toContain(part);
     expect(isWorking(await load())).toBe(true);
     expect(isWorking(await load({ wasm: bytes }))).toBe(true);
   });

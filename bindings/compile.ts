@@ -1,0 +1,138 @@
+// From what `load` is given to a compiled module of this version. What goes wrong here goes wrong on somebody else's
+// server, so the messages say where the module was looked for, what was there, and what to do.
+
+import { kindOf } from './check.js';
+import { NormError } from './errors.js';
+
+declare const SIMDNORM_VERSION: string;
+
+/** What an entry has where the caller gives nothing. Only called by `load`: importing does nothing. */
+export type OwnModule = () => URL | Uint8Array | WebAssembly.Module;
+
+/** (module (func (result v128) i32.const 0 i8x16.splat)): compiles only where the engine has SIMD. */
+export const simdProbe = new Uint8Array([
+  ...[0, 97, 115, 109, 1, 0, 0, 0],
+  ...[1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11],
+]);
+
+/** The message of whatever was thrown. That of fetch is in its cause. */
+export function messageOf(thrown: unknown): string {
+  try {
+    if (!(thrown instanceof Error)) return String(thrown);
+    return thrown.cause instanceof Error ? `${thrown.message} (${thrown.cause.message})` : String(thrown.message);
+  } catch {
+    return kindOf(thrown);
+  }
+}
+
+function failure(what: string, cause?: unknown): NormError {
+  const text = `${what} (\`import { load } from 'simdnorm'\` without the option wasm needs no file)`;
+  return new NormError('ERR_LOAD', 'load', text, cause === undefined ? undefined : { cause });
+}
+
+function unreadable(name: string, cause: unknown): NormError {
+  return failure(`${name} can't be read: ${messageOf(cause)}`, cause);
+}
+
+/** Runs a compilation, and finds out why it failed: the bytes, or somebody who forbids it. */
+async function compiled(name: string, compilation: Promise<WebAssembly.Module>): Promise<WebAssembly.Module> {
+  try {
+    return await compilation;
+  } catch (cause) {
+    const isAllowed = await WebAssembly.compile(simdProbe).catch(() => false);
+    if (!isAllowed) {
+      const allow = "a page allows it by 'wasm-unsafe-eval' in the script-src of its Content Security Policy";
+      throw new NormError('ERR_LOAD', 'load', `compiling is forbidden here (${allow}): ${messageOf(cause)}`, { cause });
+    }
+    // While it is compiled a module may still arrive.
+    if (!(cause instanceof WebAssembly.CompileError)) throw unreadable(name, cause);
+    throw failure(`${name} is no complete WebAssembly module: ${messageOf(cause)}`, cause);
+  }
+}
+
+async function compileBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<WebAssembly.Module> {
+  const start = String.fromCharCode(...bytes.subarray(0, 30));
+  if (start === '') throw failure(`${name} is empty`);
+  if (!start.startsWith('\0asm')) {
+    const page = 'many servers, and the development servers of bundlers, answer with a page where a file is missing';
+    const why = /^\s*</.test(start) ? `: ${page}` : '';
+    throw failure(`${name} is no WebAssembly, it begins with ${JSON.stringify(start)}${why}`);
+  }
+  return compiled(name, WebAssembly.compile(bytes));
+}
+
+async function compileResponse(name: string, response: Response): Promise<WebAssembly.Module> {
+  if (!response.ok) throw failure(`${name} was answered with status ${response.status}: is simdnorm.wasm there?`);
+  if (response.bodyUsed) throw failure(`${name} has been read already: pass a Response that nobody has read`);
+  const type = response instanceof Response && response.headers.get('Content-Type');
+  // Of another type it would be refused.
+  if (type && /^application\/wasm$/i.test(type.trim())) {
+    return compiled(name, WebAssembly.compileStreaming(response));
+  }
+  const bytes = await response.arrayBuffer().catch((cause) => {
+    throw unreadable(name, cause);
+  });
+  return compileBytes(name, new Uint8Array(bytes));
+}
+
+async function compileUrl(url: string): Promise<WebAssembly.Module> {
+  if (!/^[a-z][a-z\d+.-]+:/i.test(url) && typeof location === 'undefined') {
+    const relative = `${JSON.stringify(url)} is relative, and there is no page that it could be relative to`;
+    throw failure(`${relative}: pass new URL(${JSON.stringify(url)}, import.meta.url)`);
+  }
+  // Unlike an import of 'node:fs', this leaves nothing for bundlers to resolve. Fetch of Node can't read the disk.
+  const fs = /^file:/i.test(url) && typeof process === 'object' ? process.getBuiltinModule?.('node:fs') : undefined;
+  let found: Uint8Array<ArrayBuffer> | Response;
+  try {
+    found = fs ? await fs.promises.readFile(new URL(url)) : await fetch(url);
+  } catch (cause) {
+    throw unreadable(url, cause);
+  }
+  return fs ? compileBytes(url, found as Uint8Array<ArrayBuffer>) : compileResponse(url, found as Response);
+}
+
+function isBytes(value: object): value is ArrayBuffer | ArrayBufferView<ArrayBuffer> {
+  return ArrayBuffer.isView(value) || Object.prototype.toString.call(value) === '[object ArrayBuffer]';
+}
+
+/** No type guard: what isn't a Module would have no type at all, since that has no members. */
+function isModule(value: unknown): boolean {
+  return Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
+}
+
+/** The module that it is, and what messages call it. */
+async function moduleOf(source: unknown): Promise<[name: string, module: WebAssembly.Module]> {
+  if (isModule(source)) return ['wasm', source as WebAssembly.Module];
+  if (typeof source === 'string') return [source, await compileUrl(source)];
+  if (typeof source === 'object' && source !== null) {
+    if (isBytes(source)) {
+      // A DataView is bytes as well, but Node 20 does not compile it.
+      const bytes = ArrayBuffer.isView(source)
+        ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
+        : new Uint8Array(source);
+      return ['wasm', await compileBytes('wasm', bytes)];
+    }
+    if ('href' in source) return [String(source.href), await compileUrl(String(source.href))];
+    if ('arrayBuffer' in source) {
+      const response = source as Response;
+      const name = response.url || 'the Response';
+      return [name, await compileResponse(name, response)];
+    }
+  }
+  const expected = 'a URL, bytes, a Response or a WebAssembly.Module';
+  throw new NormError('ERR_TYPE', 'load', `wasm must be ${expected}, got ${kindOf(source)}`);
+}
+
+/** Compiles what the caller has given, else the entry's own module, and sees that it belongs to this JavaScript. */
+export async function compile(given: unknown, own: OwnModule): Promise<WebAssembly.Module> {
+  const source = await given;
+  const [name, module] = await moduleOf(source ?? own());
+  const [section] = WebAssembly.Module.customSections(module, 'simdnorm');
+  if (!section) throw failure(`${name} is another WebAssembly module than simdnorm.wasm`);
+  const version = String.fromCharCode(...new Uint8Array(section));
+  if (version !== SIMDNORM_VERSION) {
+    const versions = `${name} is of version ${version}, but this JavaScript of ${SIMDNORM_VERSION}`;
+    throw failure(`${versions}: take both from one package, and clear what caches keep`);
+  }
+  return module;
+}
