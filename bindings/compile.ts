@@ -42,7 +42,8 @@ async function compiled(name: string, compilation: Promise<WebAssembly.Module>):
     const isAllowed = await WebAssembly.compile(simdProbe).catch(() => false);
     if (!isAllowed) {
       const allow = "a page allows it by 'wasm-unsafe-eval' in the script-src of its Content Security Policy";
-      throw new NormError('ERR_LOAD', 'load', `compiling is forbidden here (${allow}): ${messageOf(cause)}`, { cause });
+      const why = `${allow}; else pass a compiled module as wasm): ${messageOf(cause)}`;
+      throw new NormError('ERR_LOAD', 'load', `nothing can be compiled here (${why}`, { cause });
     }
     // While it is compiled a module may still arrive.
     if (!(cause instanceof WebAssembly.CompileError)) throw unreadable(name, cause);
@@ -54,8 +55,7 @@ async function compileBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promi
   const start = String.fromCharCode(...bytes.subarray(0, 30));
   if (start === '') throw failure(`${name} is empty`);
   if (!start.startsWith('\0asm')) {
-    const page = 'many servers, and the development servers of bundlers, answer with a page where a file is missing';
-    const why = /^\s*</.test(start) ? `: ${page}` : '';
+    const why = /^\s*</.test(start) ? ': many servers answer with a page where a file is missing' : '';
     throw failure(`${name} is no WebAssembly, it begins with ${JSON.stringify(start)}${why}`);
   }
   return compiled(name, WebAssembly.compile(bytes));
@@ -78,17 +78,21 @@ async function compileResponse(name: string, response: Response): Promise<WebAss
 async function compileUrl(url: string): Promise<WebAssembly.Module> {
   if (!/^[a-z][a-z\d+.-]+:/i.test(url) && typeof location === 'undefined') {
     const relative = `${JSON.stringify(url)} is relative, and there is no page that it could be relative to`;
-    throw failure(`${relative}: pass new URL(${JSON.stringify(url)}, import.meta.url)`);
+    throw failure(`${relative}: pass a whole one, such as pathToFileURL('simdnorm.wasm') of node:url`);
   }
   // Unlike an import of 'node:fs', this leaves nothing for bundlers to resolve. Fetch of Node can't read the disk.
   const fs = /^file:/i.test(url) && typeof process === 'object' ? process.getBuiltinModule?.('node:fs') : undefined;
-  let found: Uint8Array<ArrayBuffer> | Response;
-  try {
-    found = fs ? await fs.promises.readFile(new URL(url)) : await fetch(url);
-  } catch (cause) {
-    throw unreadable(url, cause);
+  if (fs) {
+    const bytes = await fs.promises.readFile(new URL(url)).catch((cause) => {
+      throw unreadable(url, cause);
+    });
+    return compileBytes(url, bytes);
   }
-  return fs ? compileBytes(url, found as Uint8Array<ArrayBuffer>) : compileResponse(url, found as Response);
+  const response = await fetch(url).catch((cause) => {
+    throw unreadable(url, cause);
+  });
+  // Where it was in the end: a page's relative URL made a whole one, redirections followed.
+  return compileResponse(response.url || url, response);
 }
 
 function isBytes(value: object): value is ArrayBuffer | ArrayBufferView<ArrayBuffer> {

@@ -20,7 +20,7 @@ export type ErrorCode =
   | 'ERR_FREED'
   /** The module's memory, or the engine, has no room. */
   | 'ERR_MEMORY'
-  /** The WebAssembly module could not be fetched or compiled. */
+  /** The WebAssembly module could not be fetched or compiled, or belongs to another version. */
   | 'ERR_LOAD'
   /** The engine has no WebAssembly SIMD. */
   | 'ERR_UNSUPPORTED';
@@ -42,9 +42,9 @@ export class NormError extends Error {
     // A program may have both entries of the package, or two copies: `instanceof` knows the errors of all.
     Object.defineProperty(NormError.prototype, brand, { value: true });
     Object.defineProperty(NormError, Symbol.hasInstance, {
-      value(this: unknown, value: unknown) {
+      value(this: unknown, value: object | null) {
         const isOwn = Function.prototype[Symbol.hasInstance].call(this, value);
-        return isOwn || (this === NormError && typeof value === 'object' && value !== null && brand in value);
+        return isOwn || (this === NormError && brand in Object(value));
       },
     });
   }

@@ -9,8 +9,9 @@
  */
 export interface LoadOptions {
   /**
-   * Where the module comes from. Default: the bytes embedded in the package, so that no bundler, server or CSP rule
-   * can lose a file. A URL or string, bytes, a Response (or a promise of one), or a compiled WebAssembly.Module.
+   * Where the module comes from: a URL, bytes, a Response, a compiled WebAssembly.Module, or a promise of one of these. It
+   * must be of the same version. Default: the bytes embedded in the package, so that no bundler, server or CSP rule can
+   * lose a file; of `simdnorm/streaming` the file beside it.
    */
   wasm?: string | { href: string } | ArrayBuffer | ArrayBufferView | object | undefined;
   /** Bytes of memory to start with. Default, and the least: 1 MiB. Of 4 GiB the last 64 KiB are left for later. */

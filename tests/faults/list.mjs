@@ -249,7 +249,9 @@ export const bindingFaults = [
   ['out ignored', 'bindings/call.ts', 'const result = out ?? made ??', 'const result = made ??'],
   ['a Tensor used after it was freed', 'bindings/tensor.ts', 'if (this.freed) throw', 'if (this.freed && !op) throw'],
   ['blocks that overlap', 'bindings/allocator.ts', 'const end = begin + size;', 'const end = begin + size / 2;'],
-  ['a failed load kept', 'bindings/index.ts', 'starting.catch(forget);', 'starting.catch(() => {});'],
+  ['a module of any version', 'bindings/compile.ts', 'if (version !== SIMDNORM_VERSION)', "if (version === '')"],
+  ['a page that says 404', 'bindings/compile.ts', 'if (!response.ok) throw', 'if (response.status > 599) throw'],
+  ['a failed load kept', 'bindings/load.ts', 'starting.catch(forget);', 'starting.catch(() => {});'],
   [
     'gradients not added up',
     'bindings/layers.ts',
