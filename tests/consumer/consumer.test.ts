@@ -141,12 +141,3 @@ describe.each(kinds)('with $name', { timeout: 300_000 }, (kind) => {
     await expect(attempt).rejects.toThrow(/\((32|64)bit\)/);
   });
 });
-
-test.each([
-  ['cpp', 'block.cpp'],
-  ['cmake', 'CMakeLists.txt'],
-])('README.md shows it, the %s too', async (language, file) => {
-  const readme = await readFile(join(repository, 'README.md'), 'utf8');
-  const text = await readFile(join(program, file), 'utf8');
-  expect(readme.includes(`\n\`\`\`${language}\n${text}\`\`\`\n`)).toBe(true);
-});
