@@ -28,7 +28,8 @@ export type ErrorCode =
 const brand = Symbol.for('simdnorm.NormError');
 
 /**
- * Thrown before anything is written: after an error, `out` is as it was.
+ * Thrown before anything is written: after an error, `out` is as it was. An Error, whose message says
+ * which operation was given what, and what it takes instead.
  *
  * @category Errors
  */
