@@ -86,7 +86,7 @@ describe.each(['simdnorm', 'simdnorm/streaming'])('%s', (entry) => {
         process.getActiveResourcesInfo(),
       ]);
       let uses = 0;
-      const names = ['WebAssembly', 'fetch', 'atob', 'setTimeout', 'queueMicrotask'];
+      const names = ['WebAssembly', 'fetch', 'atob', 'setTimeout', 'setInterval', 'queueMicrotask', 'Worker'];
       for (const name of names) {
         const value = globalThis[name];
         Object.defineProperty(globalThis, name, { get() { ++uses; return value; } });
