@@ -1,3 +1,8 @@
+/**
+ * What is wrong, for programs.
+ *
+ * @category Errors
+ */
 export type ErrorCode =
   /** An argument of the wrong kind, or an option that the operation doesn't have. */
   | 'ERR_TYPE'
@@ -22,8 +27,14 @@ export type ErrorCode =
 
 const brand = Symbol.for('simdnorm.NormError');
 
-/** Thrown before anything is written: after an error, `out` is as it was. */
+/**
+ * Thrown before anything is written: after an error, `out` is as it was. An Error, whose message says
+ * which operation was given what, and what it takes instead.
+ *
+ * @category Errors
+ */
 export class NormError extends Error {
+  /** 'NormError'. */
   override readonly name = 'NormError';
 
   static {
@@ -40,6 +51,7 @@ export class NormError extends Error {
   }
 
   constructor(
+    /** What is wrong, for programs: the message is for people. */
     readonly code: ErrorCode,
     /** The operation that was called: 'layerNorm', 'load', ... */
     readonly op: string,
@@ -50,5 +62,6 @@ export class NormError extends Error {
     if (options && 'cause' in options) this.cause = options.cause;
   }
 
+  /** What made it fail, where something else did. */
   declare cause?: unknown;
 }

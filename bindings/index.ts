@@ -14,7 +14,10 @@ export type * from './types.js';
  * dispose(), the next call starts afresh. Installs no process or window handlers and keeps no event loop alive;
  * importing the package does nothing at all.
  *
- * @throws NormError ERR_LOAD, ERR_UNSUPPORTED, ERR_MEMORY, ERR_TYPE, ERR_RANGE (the promise rejects with it)
+ * **Errors**: ERR_LOAD, ERR_UNSUPPORTED, ERR_MEMORY, ERR_TYPE, ERR_RANGE (the promise rejects with it).
+ *
+ * @function
+ * @category Loading
  *
  * @example
  * ```ts

@@ -1,6 +1,12 @@
 // The public types. The names are WebNN's where WebNN has one (scale, bias, axis, axes, epsilon, mean, variance).
 // undefined and null mean absent everywhere.
 
+/**
+ * What load() may be told.
+ *
+ * @expand
+ * @category Loading
+ */
 export interface LoadOptions {
   /**
    * Where the module comes from: a URL, bytes, a Response, a compiled WebAssembly.Module, or a promise of one of these. It
@@ -21,6 +27,7 @@ export type Shape = readonly number[];
 type F16 = typeof globalThis extends { Float16Array: { new (length: number): infer T } } ? T : never;
 /** float16 is a Float16Array where the engine has it, and a Uint16Array of IEEE bits with `dtype: 'float16'` anywhere. */
 export type FloatArray = Float32Array | Float64Array | F16 | Uint16Array;
+/** The types of values. */
 export type DType = 'float32' | 'float64' | 'float16';
 type ArrayOf<D extends DType> = D extends 'float32'
   ? Float32Array
@@ -36,10 +43,15 @@ type Disposal = SymbolConstructor extends { readonly dispose: infer S extends sy
 /**
  * Values that live in the module's memory: pass one and nothing is copied. A forgotten one is freed once it and the arrays
  * that its `data` gave have been collected (arrays that were made of these don't count); `using` and free() are sooner.
+ *
+ * @category Tensors
  */
 export interface Tensor<D extends DType = DType> extends Disposal {
+  /** What its values are. */
   readonly dtype: D;
+  /** Its extents, which operations take where `shape` is not given. */
   readonly shape: Shape;
+  /** How many values it has. */
   readonly length: number;
   /**
    * The live values: a Float32Array, a Float64Array, or a Float16Array (where the engine has none, a Uint16Array of bits).
@@ -74,6 +86,7 @@ interface Common {
   dtype?: 'float16' | undefined;
 }
 
+/** @inline */
 interface Result<O> {
   /**
    * Where y goes, and what is returned: an array or Tensor of x's type and length. May be x itself; any other overlap is
@@ -131,8 +144,10 @@ interface Residual {
   residualOut?: Input | undefined;
 }
 
+/** Options of {@link layerNorm}. @expand */
 export interface LayerNormOptions extends Common, Affine, OverAxes, Ragged, SaveOut, Residual {}
 
+/** Options of {@link rmsNorm}. @expand */
 export interface RmsNormOptions extends Common, OverAxes, Ragged, Residual {
   /** Factors after the normalization. Default: none. */
   scale?: Vector | undefined;
@@ -142,13 +157,16 @@ export interface RmsNormOptions extends Common, OverAxes, Ragged, Residual {
   invStdOut?: Input | undefined;
 }
 
+/** Options of {@link instanceNorm}. @expand */
 export interface InstanceNormOptions extends Common, Affine, ByChannel, SaveOut {}
 
+/** Options of {@link groupNorm}. @expand */
 export interface GroupNormOptions extends Common, Affine, ByChannel, SaveOut {
   /** How many groups the channels make, each of neighbours. It divides the number of channels. */
   groups: number;
 }
 
+/** Options of {@link batchNorm}. @expand */
 export interface BatchNormOptions extends Common, Affine, ByChannel {
   /** Means, one for each channel. */
   mean: Vector;
@@ -156,11 +174,13 @@ export interface BatchNormOptions extends Common, Affine, ByChannel {
   variance: Vector;
 }
 
+/** Options of {@link batchNormTraining}. @expand */
 export interface BatchNormTrainingOptions extends Common, Affine, ByChannel, Ragged, SaveOut {
   /** Receives the population variances, one for each channel: float32 (float64 for float64 x). */
   varianceOut?: Input | undefined;
 }
 
+/** What {@link batchNormTraining} returns. */
 export interface BatchNormTrainingResult<X, O> {
   /** The normalized batch: `out` where it was given. */
   y: O;
@@ -177,6 +197,7 @@ export interface BatchNormTrainingResult<X, O> {
   count: number;
 }
 
+/** Options of {@link lpNormalize}. @expand */
 export interface LpNormalizeOptions extends Common, OverAxes {
   /** 1, 2 or Infinity. Default 2. */
   p?: number | undefined;
@@ -184,6 +205,7 @@ export interface LpNormalizeOptions extends Common, OverAxes {
   epsilon?: number | undefined;
 }
 
+/** Options of {@link localResponseNorm}. @expand */
 export interface LocalResponseNormOptions extends Common, ByChannel {
   /** Channels in the window. */
   size: number;
@@ -195,11 +217,14 @@ export interface LocalResponseNormOptions extends Common, ByChannel {
   k?: number | undefined;
 }
 
+/** Options of {@link moments}. @expand */
 export interface MomentsOptions extends Common, OverAxes, Ragged {}
 
+/** What {@link moments} returns. */
 export interface MomentsResult<X, Count = number | Int32Array> {
+  /** The mean of each group. */
   mean: StatisticsArray<X>;
-  /** Of the population: divided by count. */
+  /** The variance of each group, of the population: divided by count. */
   variance: StatisticsArray<X>;
   /** Values in each group; one number for each where lengths make it vary. */
   count: Count;
@@ -220,6 +245,7 @@ interface GradientOut {
   dBiasOut?: Input | undefined;
 }
 
+/** What a gradient returns. */
 export interface Gradients<O, X> {
   /** The gradient of x: `out` where it was given. */
   dx: O;
@@ -230,35 +256,50 @@ export interface Gradients<O, X> {
 }
 
 type Backward<T> = Omit<T, 'residual' | 'residualOut' | 'bias' | keyof SaveOut | 'varianceOut'> & Saved & GradientOut;
-export type LayerNormBackwardOptions = Backward<LayerNormOptions>;
-export type RmsNormBackwardOptions = Omit<Backward<RmsNormOptions>, 'mean' | 'dBiasOut'>;
-export type InstanceNormBackwardOptions = Backward<InstanceNormOptions>;
-export type GroupNormBackwardOptions = Backward<GroupNormOptions>;
-export type BatchNormBackwardOptions = Omit<BatchNormOptions, 'bias'> & GradientOut;
-export type BatchNormTrainingBackwardOptions = Backward<BatchNormTrainingOptions>;
+/** Options of {@link layerNormBackward}. @expand */
+export interface LayerNormBackwardOptions extends Backward<LayerNormOptions> {}
+/** Options of {@link rmsNormBackward}. @expand */
+export interface RmsNormBackwardOptions extends Omit<Backward<RmsNormOptions>, 'mean' | 'dBiasOut'> {}
+/** Options of {@link instanceNormBackward}. @expand */
+export interface InstanceNormBackwardOptions extends Backward<InstanceNormOptions> {}
+/** Options of {@link groupNormBackward}. @expand */
+export interface GroupNormBackwardOptions extends Backward<GroupNormOptions> {}
+/** Options of {@link batchNormBackward}. @expand */
+export interface BatchNormBackwardOptions extends Omit<BatchNormOptions, 'bias'>, GradientOut {}
+/** Options of {@link batchNormTrainingBackward}. @expand */
+export interface BatchNormTrainingBackwardOptions extends Backward<BatchNormTrainingOptions> {}
 
-/** The operations. Every one can be taken off the object: `const { layerNorm } = await load()`. */
+/** The operations and their gradients. */
 export interface Operations {
   /**
    * Layer normalization: every row by its own mean and variance.
    *
+   * ```text
    * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
    *
-   * Shapes: a row is what lies along the axes. scale and bias have the extents of the axes in the order given; meanOut
-   * and invStdOut one value for each place along the other axes, in row-major order. epsilon is in units of x squared.
-   * Buffers: x and residual are read; `out`, which may be x, and residualOut, which may be x or residual, are written.
+   * **Shapes**: a row is what lies along the axes. scale and bias have the extents of the axes in the order given;
+   * meanOut and invStdOut one value for each place along the other axes, in row-major order. epsilon is in units of x
+   * squared.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: x and residual are read; `out`, which may be x, and residualOut, which may be x or residual, are
+   * written.
    *
-   * Accuracy: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of float64
-   * 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
-   * Cost: two passes through the cache, one trip to memory, and the copies in and out; two more passes where the axes
-   * alternate with others, or have parameters and aren't neighbours.
-   * Edge cases: a constant row gives exactly bias; NaN and infinity stay in their row; rows whose squares overflow or
-   * underflow are right; epsilon 0 and variance 0 give NaN; 0 rows give an empty result.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ba, Kiros, Hinton 2016, {@link https://arxiv.org/abs/1607.06450 | arXiv:1607.06450}, eq. 4.
-   * ONNX LayerNormalization, WebNN layerNormalization.
+   * **Accuracy**: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of
+   * float64 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
+   *
+   * **Cost**: two passes through the cache, one trip to memory, and the copies in and out; two more passes where the
+   * axes alternate with others, or have parameters and aren't neighbours.
+   *
+   * **Edge cases**: a constant row gives exactly bias; NaN and infinity stay in their row; rows whose squares overflow
+   * or underflow are right; epsilon 0 and variance 0 give NaN; 0 rows give an empty result.
+   *
+   * **Source**: Ba, Kiros, Hinton 2016, {@link https://arxiv.org/abs/1607.06450 | arXiv:1607.06450}, eq. 4. ONNX
+   * LayerNormalization, WebNN layerNormalization.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -273,20 +314,28 @@ export interface Operations {
   /**
    * Root mean square normalization: every row by its own mean of squares.
    *
+   * ```text
    * y = x / sqrt(mean(x^2) + epsilon) * scale
+   * ```
    *
-   * Shapes: as layerNorm. epsilon is in units of x squared.
-   * Buffers: as layerNorm.
+   * **Shapes**: as layerNorm. epsilon is in units of x squared.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: as layerNorm.
    *
-   * Accuracy: 6e-7 * |y| before scale, for any length; of float64 1.2e-15 * |y|; float16 is computed in float32 and
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
+   *
+   * **Accuracy**: 6e-7 * |y| before scale, for any length; of float64 1.2e-15 * |y|; float16 is computed in float32 and
    * rounded once.
-   * Cost: as layerNorm.
-   * Edge cases: NaN and infinity stay in their row; rows whose squares overflow or underflow are right; a row of zeros
-   * gives zeros, with epsilon 0 NaN; 0 rows give an empty result.
    *
-   * Source: Zhang, Sennrich 2019, {@link https://arxiv.org/abs/1910.07467 | arXiv:1910.07467}, eq. 4. ONNX RMSNormalization.
+   * **Cost**: as layerNorm.
+   *
+   * **Edge cases**: NaN and infinity stay in their row; rows whose squares overflow or underflow are right; a row of
+   * zeros gives zeros, with epsilon 0 NaN; 0 rows give an empty result.
+   *
+   * **Source**: Zhang, Sennrich 2019, {@link https://arxiv.org/abs/1910.07467 | arXiv:1910.07467}, eq. 4. ONNX
+   * RMSNormalization.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -303,21 +352,29 @@ export interface Operations {
   /**
    * Instance normalization: in every item, every channel by its own mean and variance.
    *
+   * ```text
    * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
    *
-   * Shapes: items along axis 0; scale and bias have one value for each channel, meanOut and invStdOut are
-   * [items, channels]. epsilon is in units of x squared.
-   * Buffers: x is read and `out` written; `out` may be x.
+   * **Shapes**: items along axis 0; scale and bias have one value for each channel, meanOut and invStdOut are [items,
+   * channels]. epsilon is in units of x squared.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: x is read and `out` written; `out` may be x.
    *
-   * Accuracy: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of float64
-   * 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
-   * Cost: two passes over x, and the copies in and out.
-   * Edge cases: a constant channel, or one of a single value, gives exactly bias; NaN and infinity stay in their channel.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ulyanov, Vedaldi, Lempitsky 2016, {@link https://arxiv.org/abs/1607.08022 | arXiv:1607.08022}, eq. 3.
+   * **Accuracy**: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of
+   * float64 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
+   *
+   * **Cost**: two passes over x, and the copies in and out.
+   *
+   * **Edge cases**: a constant channel, or one of a single value, gives exactly bias; NaN and infinity stay in their
+   * channel.
+   *
+   * **Source**: Ulyanov, Vedaldi, Lempitsky 2016, {@link https://arxiv.org/abs/1607.08022 | arXiv:1607.08022}, eq. 3.
    * ONNX InstanceNormalization, WebNN instanceNormalization.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -333,22 +390,29 @@ export interface Operations {
   /**
    * Group normalization: in every item, every group of neighbouring channels by its own mean and variance.
    *
+   * ```text
    * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
    *
-   * Shapes: items along axis 0; scale and bias have one value for each channel, meanOut and invStdOut are
-   * [items, groups]. epsilon is in units of x squared.
-   * Buffers: x is read and `out` written; `out` may be x.
+   * **Shapes**: items along axis 0; scale and bias have one value for each channel, meanOut and invStdOut are [items,
+   * groups]. epsilon is in units of x squared.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: x is read and `out` written; `out` may be x.
    *
-   * Accuracy: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of float64
-   * 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
-   * Cost: two passes over x, and the copies in and out.
-   * Edge cases: a constant group gives exactly bias; NaN and infinity stay in their group. As many groups as channels
-   * are instanceNorm.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Wu, He 2018, {@link https://arxiv.org/abs/1803.08494 | arXiv:1803.08494}, eq. 7.
-   * ONNX GroupNormalization, opset 21.
+   * **Accuracy**: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of
+   * float64 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
+   *
+   * **Cost**: two passes over x, and the copies in and out.
+   *
+   * **Edge cases**: a constant group gives exactly bias; NaN and infinity stay in their group. As many groups as
+   * channels are instanceNorm.
+   *
+   * **Source**: Wu, He 2018, {@link https://arxiv.org/abs/1803.08494 | arXiv:1803.08494}, eq. 7. ONNX
+   * GroupNormalization, opset 21.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -363,20 +427,27 @@ export interface Operations {
   /**
    * Batch normalization at inference: every channel by statistics that are given.
    *
+   * ```text
    * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
    *
-   * Shapes: mean, variance, scale and bias have one value for each channel. epsilon is in units of x squared.
-   * Buffers: x is read and `out` written; `out` may be x.
+   * **Shapes**: mean, variance, scale and bias have one value for each channel. epsilon is in units of x squared.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: x is read and `out` written; `out` may be x.
    *
-   * Accuracy: 6e-7 * max(1, |y|) before bias, for mean and variance as they are in float32; of float64
-   * 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
-   * Cost: one pass, and the copies in and out.
-   * Edge cases: variance + epsilon of 0 gives infinity and NaN, below 0 NaN; an empty x gives an empty result.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
-   * ONNX BatchNormalization, WebNN batchNormalization.
+   * **Accuracy**: 6e-7 * max(1, |y|) before bias, for mean and variance as they are in float32; of float64 1.2e-15 *
+   * max(1, |y|); float16 is computed in float32 and rounded once.
+   *
+   * **Cost**: one pass, and the copies in and out.
+   *
+   * **Edge cases**: variance + epsilon of 0 gives infinity and NaN, below 0 NaN; an empty x gives an empty result.
+   *
+   * **Source**: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2. ONNX
+   * BatchNormalization, WebNN batchNormalization.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -392,21 +463,28 @@ export interface Operations {
   /**
    * Batch normalization in training: every channel by the mean and variance of this batch, which are returned.
    *
+   * ```text
    * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
    *
-   * Shapes: scale, bias and the statistics have one value for each channel. variance is the population's (divided by n);
-   * multiply it by n / (n - 1) for a running variance as the paper has it. epsilon is in units of x squared.
-   * Buffers: x is read; `out`, which may be x, and the statistics are written.
+   * **Shapes**: scale, bias and the statistics have one value for each channel. variance is the population's (divided
+   * by n); multiply it by n / (n - 1) for a running variance as the paper has it. epsilon is in units of x squared.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE (one value per channel too), ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: x is read; `out`, which may be x, and the statistics are written.
    *
-   * Accuracy: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of float64
-   * 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
-   * Cost: two passes over x and the copies in and out.
-   * Edge cases: a constant channel gives exactly bias; NaN and infinity stay in their channel.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE (one value per channel too), ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 1.
-   * ONNX BatchNormalization with training_mode = 1.
+   * **Accuracy**: 6e-7 * max(1, |y|) before scale and bias, for any length and any mean up to 1e7 deviations; of
+   * float64 1.2e-15 * max(1, |y|); float16 is computed in float32 and rounded once.
+   *
+   * **Cost**: two passes over x and the copies in and out.
+   *
+   * **Edge cases**: a constant channel gives exactly bias; NaN and infinity stay in their channel.
+   *
+   * **Source**: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 1. ONNX
+   * BatchNormalization with training_mode = 1.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -427,20 +505,29 @@ export interface Operations {
   /**
    * Division by a norm: every row by its own.
    *
-   * y = x / max(norm, epsilon), where norm = sum(|x|), sqrt(sum(x^2)) or max(|x|) for p = 1, 2, Infinity
+   * ```text
+   * y = x / max(norm, epsilon)
+   * norm = sum(|x|), sqrt(sum(x^2)) or max(|x|) for p = 1, 2, Infinity
+   * ```
    *
-   * Shapes: a row is what lies along the axes. epsilon is in units of x.
-   * Buffers: x is read and `out` written; `out` may be x.
+   * **Shapes**: a row is what lies along the axes. epsilon is in units of x.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: x is read and `out` written; `out` may be x.
    *
-   * Accuracy: 6e-7 * |y|, for any length; of float64 1.2e-15 * |y|; float16 is computed in float32 and rounded once.
-   * Cost: two passes through the cache, one trip to memory, and the copies in and out; two more passes where p isn't 2 and
-   * the axes aren't the last.
-   * Edge cases: zeros stay zeros for any epsilon; NaN and infinity stay in their row; rows whose sums or squares overflow
-   * or underflow are right.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: ONNX LpNormalization, PyTorch normalize.
+   * **Accuracy**: 6e-7 * |y|, for any length; of float64 1.2e-15 * |y|; float16 is computed in float32 and rounded
+   * once.
+   *
+   * **Cost**: two passes through the cache, one trip to memory, and the copies in and out; two more passes where p
+   * isn't 2 and the axes aren't the last.
+   *
+   * **Edge cases**: zeros stay zeros for any epsilon; NaN and infinity stay in their row; rows whose sums or squares
+   * overflow or underflow are right.
+   *
+   * **Source**: ONNX LpNormalization, PyTorch normalize.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -456,23 +543,30 @@ export interface Operations {
   /**
    * Local response normalization: every value by the squares of its neighbours among the channels.
    *
+   * ```text
    * y = x / (k + alpha / size * sum(x[c]^2))^beta
+   * ```
    *
    * where c goes from channel - floor((size - 1) / 2) to channel + ceil((size - 1) / 2), as far as there are channels.
    *
-   * Shapes: any with a channel axis. k is in units of x squared.
-   * Buffers: x is read and `out` written; `out` may be x.
+   * **Shapes**: any with a channel axis. k is in units of x squared.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: x is read and `out` written; `out` may be x.
    *
-   * Accuracy: y is computed in double and rounded once; of float64 4 * (4 + |beta|) machine epsilons.
-   * Cost: size multiplications and, for beta of 0.75, two square roots for each value. A beta that isn't a multiple of a
-   * small power of two takes up to 60 roots.
-   * Edge cases: NaN and infinity have the effect that arithmetic gives them, within the window; a base below 0 gives NaN
-   * where beta isn't an integer.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Krizhevsky, Sutskever, Hinton 2012, "ImageNet classification with deep convolutional neural networks",
+   * **Accuracy**: y is computed in double and rounded once; of float64 4 * (4 + |beta|) machine epsilons.
+   *
+   * **Cost**: size multiplications and, for beta of 0.75, two square roots for each value. A beta that isn't a multiple
+   * of a small power of two takes up to 60 roots.
+   *
+   * **Edge cases**: NaN and infinity have the effect that arithmetic gives them, within the window; a base below 0
+   * gives NaN where beta isn't an integer.
+   *
+   * **Source**: Krizhevsky, Sutskever, Hinton 2012, "ImageNet classification with deep convolutional neural networks",
    * section 3.3, with alpha divided by size as in ONNX LRN.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -491,21 +585,29 @@ export interface Operations {
   /**
    * Population mean and variance over axes.
    *
-   * mean = sum(x) / n, variance = sum((x - mean)^2) / n
+   * ```text
+   * mean = sum(x) / n
+   * variance = sum((x - mean)^2) / n
+   * ```
    *
-   * Shapes: mean and variance have one value for each place that is left when the axes are taken away, in row-major
+   * **Shapes**: mean and variance have one value for each place that is left when the axes are taken away, in row-major
    * order. variance is in units of x squared.
-   * Buffers: x is read, nothing is written.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_MEMORY
+   * **Buffers**: x is read, nothing is written.
    *
-   * Accuracy: the error of the mean is at most 6e-7 deviations beyond its rounding to float32; the relative error of the
-   * variance 2e-6, for any length and any mean up to 1e7 deviations. Of float64 1.2e-15 and 4e-15.
-   * Cost: one pass, and the copy in; two more where the axes alternate with others.
-   * Edge cases: a constant group has exactly its value and 0; NaN and infinity make their group NaN.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_MEMORY.
    *
-   * Source: Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
+   * **Accuracy**: the error of the mean is at most 6e-7 deviations beyond its rounding to float32; the relative error
+   * of the variance 2e-6, for any length and any mean up to 1e7 deviations. Of float64 1.2e-15 and 4e-15.
+   *
+   * **Cost**: one pass, and the copy in; two more where the axes alternate with others.
+   *
+   * **Edge cases**: a constant group has exactly its value and 0; NaN and infinity make their group NaN.
+   *
+   * **Source**: Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
    * tfjs moments.
+   *
+   * @category Operations
    *
    * @example
    * ```ts
@@ -518,29 +620,39 @@ export interface Operations {
    * ```
    */
   moments<X extends Input>(x: X, options?: MomentsOptions & { lengths?: undefined }): MomentsResult<X, number>;
+  /** With lengths, which may make the count of each group another. */
   moments<X extends Input>(x: X, options?: MomentsOptions): MomentsResult<X>;
 
   /**
    * The gradient of a loss through layerNorm, given that of y.
    *
-   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   * ```text
+   * dx = invStd * (g - mean(g) - h * mean(g * h))
+   * dScale = sum(dy * h)
+   * dBias = sum(dy)
+   * ```
    *
    * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
    * parameter.
    *
-   * Shapes: dy and dx as x; dScale, dBias and scale as scale of layerNorm; invStd one value for each row.
-   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   * **Shapes**: dy and dx as x; dScale, dBias and scale as scale of layerNorm; invStd one value for each row.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
-   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
-   * nothing over 1e6 rows.
-   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
-   * computed in double.
-   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ba, Kiros, Hinton 2016, {@link https://arxiv.org/abs/1607.06450 | arXiv:1607.06450}, supplement.
+   * **Accuracy**: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that
+   * little is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and
+   * dBias lose nothing over 1e6 rows.
+   *
+   * **Cost**: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths,
+   * are computed in double.
+   *
+   * **Edge cases**: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * **Source**: Ba, Kiros, Hinton 2016, {@link https://arxiv.org/abs/1607.06450 | arXiv:1607.06450}, supplement.
+   *
+   * @category Gradients
    *
    * @example
    * ```ts
@@ -563,23 +675,32 @@ export interface Operations {
   /**
    * The gradient of a loss through rmsNorm, given that of y.
    *
-   * dx = r * (g - h * mean(g * h)), dScale = sum(dy * h)
+   * ```text
+   * dx = r * (g - h * mean(g * h))
+   * dScale = sum(dy * h)
+   * ```
    *
    * with r = 1 / sqrt(mean(x^2) + epsilon), g = dy * scale and h = x * r.
    *
-   * Shapes: dy and dx as x; dScale, dBias and scale as scale of rmsNorm; invStd one value for each row. There is no bias.
-   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   * **Shapes**: dy and dx as x; dScale, dBias and scale as scale of rmsNorm; invStd one value for each row. There is no
+   * bias.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
-   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
-   * nothing over 1e6 rows.
-   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
-   * computed in double.
-   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Zhang, Sennrich 2019, {@link https://arxiv.org/abs/1910.07467 | arXiv:1910.07467}, section 3.
+   * **Accuracy**: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that
+   * little is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and
+   * dBias lose nothing over 1e6 rows.
+   *
+   * **Cost**: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths,
+   * are computed in double.
+   *
+   * **Edge cases**: a row of zeros gives g / sqrt(epsilon); places past the lengths give 0, and their dy is ignored.
+   *
+   * **Source**: Zhang, Sennrich 2019, {@link https://arxiv.org/abs/1910.07467 | arXiv:1910.07467}, section 3.
+   *
+   * @category Gradients
    *
    * @example
    * ```ts
@@ -600,24 +721,33 @@ export interface Operations {
   /**
    * The gradient of a loss through instanceNorm, given that of y.
    *
-   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   * ```text
+   * dx = invStd * (g - mean(g) - h * mean(g * h))
+   * dScale = sum(dy * h)
+   * dBias = sum(dy)
+   * ```
    *
    * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
    * parameter.
    *
-   * Shapes: dy and dx as x; dScale, dBias and scale as scale of instanceNorm; invStd [items, channels].
-   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   * **Shapes**: dy and dx as x; dScale, dBias and scale as scale of instanceNorm; invStd [items, channels].
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
-   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
-   * nothing over 1e6 rows.
-   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
-   * computed in double.
-   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ulyanov, Vedaldi, Lempitsky 2016, {@link https://arxiv.org/abs/1607.08022 | arXiv:1607.08022}.
+   * **Accuracy**: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that
+   * little is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and
+   * dBias lose nothing over 1e6 rows.
+   *
+   * **Cost**: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths,
+   * are computed in double.
+   *
+   * **Edge cases**: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * **Source**: Ulyanov, Vedaldi, Lempitsky 2016, {@link https://arxiv.org/abs/1607.08022 | arXiv:1607.08022}.
+   *
+   * @category Gradients
    *
    * @example
    * ```ts
@@ -640,24 +770,33 @@ export interface Operations {
   /**
    * The gradient of a loss through groupNorm, given that of y.
    *
-   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   * ```text
+   * dx = invStd * (g - mean(g) - h * mean(g * h))
+   * dScale = sum(dy * h)
+   * dBias = sum(dy)
+   * ```
    *
    * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
    * parameter.
    *
-   * Shapes: dy and dx as x; dScale, dBias and scale as scale of groupNorm; invStd [items, groups].
-   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   * **Shapes**: dy and dx as x; dScale, dBias and scale as scale of groupNorm; invStd [items, groups].
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
-   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
-   * nothing over 1e6 rows.
-   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
-   * computed in double.
-   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Wu, He 2018, {@link https://arxiv.org/abs/1803.08494 | arXiv:1803.08494}.
+   * **Accuracy**: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that
+   * little is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and
+   * dBias lose nothing over 1e6 rows.
+   *
+   * **Cost**: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths,
+   * are computed in double.
+   *
+   * **Edge cases**: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * **Source**: Wu, He 2018, {@link https://arxiv.org/abs/1803.08494 | arXiv:1803.08494}.
+   *
+   * @category Gradients
    *
    * @example
    * ```ts
@@ -678,21 +817,32 @@ export interface Operations {
   /**
    * The gradient of a loss through batchNorm, given that of y.
    *
-   * dx = dy * scale * invStd, dScale = sum(dy * h), dBias = sum(dy)
+   * ```text
+   * dx = dy * scale * invStd
+   * dScale = sum(dy * h)
+   * dBias = sum(dy)
+   * ```
    *
    * with h = (x - mean) * invStd: the statistics are constants.
    *
-   * Shapes: dy and dx as x; dScale, dBias and scale as scale of batchNorm; mean and variance one value for each channel.
-   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   * **Shapes**: dy and dx as x; dScale, dBias and scale as scale of batchNorm; mean and variance one value for each
+   * channel.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
    *
-   * Accuracy: 1e-6 * max(1, max|dx|); of float64 in terms of its epsilon. The sums of dScale and dBias lose nothing over
-   * 1e6 rows.
-   * Cost: about four passes, and the copies in and out.
-   * Edge cases: NaN and infinity in x stay in dScale, those in dy in their place of dx and their channel's gradients.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
+   * **Accuracy**: 1e-6 * max(1, max|dx|); of float64 in terms of its epsilon. The sums of dScale and dBias lose nothing
+   * over 1e6 rows.
+   *
+   * **Cost**: about four passes, and the copies in and out.
+   *
+   * **Edge cases**: NaN and infinity in x stay in dScale, those in dy in their place of dx and their channel's
+   * gradients.
+   *
+   * **Source**: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
+   *
+   * @category Gradients
    *
    * @example
    * ```ts
@@ -714,24 +864,34 @@ export interface Operations {
   /**
    * The gradient of a loss through batchNormTraining, given that of y.
    *
-   * dx = invStd * (g - mean(g) - h * mean(g * h)), dScale = sum(dy * h), dBias = sum(dy)
+   * ```text
+   * dx = invStd * (g - mean(g) - h * mean(g * h))
+   * dScale = sum(dy * h)
+   * dBias = sum(dy)
+   * ```
    *
    * with g = dy * scale and h = (x - mean) * invStd, the means over what shares statistics, the sums over what shares a
    * parameter.
    *
-   * Shapes: dy and dx as x; dScale, dBias and scale as scale of batchNormTraining; invStd one value for each channel.
-   * Buffers: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
+   * **Shapes**: dy and dx as x; dScale, dBias and scale as scale of batchNormTraining; invStd one value for each
+   * channel.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: dy and x are read; `out`, which may be dy or x, dScaleOut and dBiasOut are written.
    *
-   * Accuracy: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that little
-   * is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and dBias lose
-   * nothing over 1e6 rows.
-   * Cost: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths, are
-   * computed in double.
-   * Edge cases: groups of one value give 0; places past the lengths give 0, and their dy is ignored.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE (one value per channel too), ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, section 3.
+   * **Accuracy**: 1e-6 * max(1, max|dx|), with saved statistics and without; where g is nearly a multiple of h, so that
+   * little is left of it, 1e-6 * invStd * max|g - mean(g)|. Of float64 in terms of its epsilon. The sums of dScale and
+   * dBias lose nothing over 1e6 rows.
+   *
+   * **Cost**: about five passes, and the copies in and out. Groups of fewer than 16 values, and those along lengths,
+   * are computed in double.
+   *
+   * **Edge cases**: a constant channel gives dScale 0; places past the lengths give 0, and their dy is ignored.
+   *
+   * **Source**: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, section 3.
+   *
+   * @category Gradients
    *
    * @example
    * ```ts
@@ -753,22 +913,30 @@ export interface Operations {
   /**
    * The gradient of a loss through lpNormalize, given that of y.
    *
+   * ```text
    * p = 2: dx = (dy - y * sum(dy * y)) / norm
    * p = 1: dx = (dy - sign(x) * sum(dy * y)) / norm
    * p = Infinity: as p = 1, with sign(x) only at the first of the largest magnitudes
+   * ```
    *
    * and dy / epsilon where the norm is below epsilon.
    *
-   * Shapes: dy and dx as x. Buffers: dy and x are read; `out`, which may be dy or x, is written.
+   * **Shapes**: dy and dx as x.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY
+   * **Buffers**: dy and x are read; `out`, which may be dy or x, is written.
    *
-   * Accuracy: 1e-6 * max(1, max|dx|); where dy is nearly a multiple of y, 1e-6 * max|dy| / norm. Of float64 in terms of
-   * its epsilon.
-   * Cost: about four passes, and the copies in and out. Rows of fewer than 16 values are computed in double.
-   * Edge cases: NaN and infinity stay in their row.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_OVERLAP, ERR_MEMORY.
    *
-   * Source: the derivative of ONNX LpNormalization.
+   * **Accuracy**: 1e-6 * max(1, max|dx|); where dy is nearly a multiple of y, 1e-6 * max|dy| / norm. Of float64 in
+   * terms of its epsilon.
+   *
+   * **Cost**: about four passes, and the copies in and out. Rows of fewer than 16 values are computed in double.
+   *
+   * **Edge cases**: NaN and infinity stay in their row.
+   *
+   * **Source**: the derivative of ONNX LpNormalization.
+   *
+   * @category Gradients
    *
    * @example
    * ```ts
@@ -782,9 +950,10 @@ export interface Operations {
     dy: X,
     x: X,
     options?: LpNormalizeOptions & Result<O>,
-  ): { dx: Given<O> };
+  ): Pick<Gradients<Given<O>, X>, 'dx'>;
 }
 
+/** Options of layers. @expand */
 export interface LayerOptions {
   /** Added to the variance inside the root, in units of x squared. Default 1e-5; 0 is allowed. */
   epsilon?: number | undefined;
@@ -792,6 +961,7 @@ export interface LayerOptions {
   affine?: boolean | undefined;
 }
 
+/** Options of {@link BatchNorm}. @expand */
 export interface BatchNormLayerOptions extends LayerOptions, ByChannel {
   /**
    * Weight of the newest batch: running = (1 - momentum) * running + momentum * batch. Default 0.1. null: the plain
@@ -804,7 +974,9 @@ export interface BatchNormLayerOptions extends LayerOptions, ByChannel {
 
 /** What is learned: change `value` in place. */
 export interface Parameter {
+  /** Which one it is. */
   readonly name: 'scale' | 'bias';
+  /** The numbers, which operations read at every call. */
   readonly value: Float32Array;
   /** The sum of all backward calls since zeroGradients(). */
   readonly gradient: Float32Array;
@@ -813,15 +985,23 @@ export interface Parameter {
 /** What a layer's forward call takes. */
 interface ForwardOptions<O> extends Common, Ragged, Result<O> {}
 
+/**
+ * What all layers have.
+ *
+ * @category Layers
+ */
 export interface Layer {
   /** Whether forward keeps what backward needs, and batch norm takes the batch's statistics. At first true. */
   training: boolean;
+  /** For training: the other way of eval(). */
   train(): this;
   /** For inference: forward keeps nothing, and batch norm goes by its running statistics. */
   eval(): this;
   /** For an optimizer: for (const { value, gradient } of layer.parameters) ... */
   readonly parameters: readonly Parameter[];
   /**
+   * Normalizes x, by the parameters as they are now.
+   *
    * While training, keeps what backward needs: x by reference (so `out` may not be x, nor that of an earlier call:
    * ERR_OVERLAP), on a stack, so that a recurrent network may call forward many times and backward as often, in reverse.
    * Every one that isn't answered stays: call eval() for inference; what fromJSON makes of toJSON() keeps none. Default
@@ -831,6 +1011,7 @@ export interface Layer {
   forward<X extends Input, O extends Input = X>(x: X, options?: ForwardOptions<O>): Given<O>;
   /** Adds to the gradients and returns dx. Without a forward to answer: ERR_STATE. */
   backward<X extends Input, O extends Input = X>(dy: X, options?: Result<O>): Given<O>;
+  /** Before the next step of an optimizer: makes all gradients 0. */
   zeroGradients(): void;
   /**
    * For JSON.stringify. Numbers are base64 of little-endian bytes: -0, NaN and infinity survive. `training` is in it,
@@ -839,17 +1020,38 @@ export interface Layer {
   toJSON(): object;
 }
 
+/**
+ * A {@link Layer} with running statistics, which may be changed in place.
+ *
+ * @category Layers
+ */
 export interface BatchNormLayer extends Layer {
+  /** The means that eval() normalizes by: at first 0. */
   readonly runningMean: Float32Array;
+  /** The variances that eval() normalizes by: at first 1. */
   readonly runningVariance: Float32Array;
   /** Forward calls while training. */
   readonly batchesSeen: number;
 }
 
+/**
+ * How layers are made: `new`, or from JSON.
+ *
+ * @category Layers
+ */
 export interface LayerClass<A extends unknown[], L> {
+  /** A layer with a scale of 1 and a bias of 0. */
   new (...given: A): L;
-  /** From what toJSON has made. @throws NormError ERR_TYPE, ERR_SHAPE, ERR_RANGE */
+  /** A layer from what toJSON has made. **Errors**: ERR_TYPE, ERR_SHAPE, ERR_RANGE. */
   fromJSON(json: unknown): L;
+}
+
+/** What {@link foldBatchNorm} returns. */
+export interface FoldedBatchNorm {
+  /** The weights, in the shape that they had. */
+  weight: Float32Array;
+  /** One value for each output channel. */
+  bias: Float32Array;
 }
 
 /** Parameters, gradients and running statistics around the operations. */
@@ -857,7 +1059,22 @@ export interface Layers {
   /**
    * Layer norm over the last axes, which have the extents `shape`, with a scale and a bias for each place along them.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_RANGE
+   * ```text
+   * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
+   *
+   * **Shapes**: scale and bias have `shape`; x has any other axes before these. epsilon is in units of x squared.
+   *
+   * **Buffers**: keeps x, not a copy of it, from {@link Layer.forward} to {@link Layer.backward}.
+   *
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_RANGE; of its calls those of {@link layerNorm} and {@link layerNormBackward},
+   * and ERR_STATE.
+   *
+   * **Accuracy**, **cost** and **edge cases**: as layerNorm and layerNormBackward.
+   *
+   * **Source**: Ba, Kiros, Hinton 2016, {@link https://arxiv.org/abs/1607.06450 | arXiv:1607.06450}, eq. 4.
+   *
+   * @category Layers
    *
    * @example
    * ```ts
@@ -880,7 +1097,22 @@ export interface Layers {
   /**
    * RMS norm over the last axes, which have the extents `shape`, with a scale for each place along them.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_RANGE
+   * ```text
+   * y = x / sqrt(mean(x^2) + epsilon) * scale
+   * ```
+   *
+   * **Shapes**: scale has `shape`; x has any other axes before these. epsilon is in units of x squared.
+   *
+   * **Buffers**: keeps x, not a copy of it, from {@link Layer.forward} to {@link Layer.backward}.
+   *
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_RANGE; of its calls those of {@link rmsNorm} and {@link rmsNormBackward}, and
+   * ERR_STATE.
+   *
+   * **Accuracy**, **cost** and **edge cases**: as rmsNorm and rmsNormBackward.
+   *
+   * **Source**: Zhang, Sennrich 2019, {@link https://arxiv.org/abs/1910.07467 | arXiv:1910.07467}, eq. 4.
+   *
+   * @category Layers
    *
    * @example
    * ```ts
@@ -896,7 +1128,23 @@ export interface Layers {
   /**
    * Group norm, with a scale and a bias for each channel.
    *
-   * @throws NormError ERR_TYPE, ERR_RANGE
+   * ```text
+   * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
+   *
+   * **Shapes**: scale and bias have one value for each channel; x is [items, channels, ...], or has its channels along
+   * `axis`. epsilon is in units of x squared.
+   *
+   * **Buffers**: keeps x, not a copy of it, from {@link Layer.forward} to {@link Layer.backward}.
+   *
+   * **Errors**: ERR_TYPE, ERR_RANGE; of its calls those of {@link groupNorm} and {@link groupNormBackward}, and
+   * ERR_STATE.
+   *
+   * **Accuracy**, **cost** and **edge cases**: as groupNorm and groupNormBackward.
+   *
+   * **Source**: Wu, He 2018, {@link https://arxiv.org/abs/1803.08494 | arXiv:1803.08494}, eq. 7.
+   *
+   * @category Layers
    *
    * @example
    * ```ts
@@ -911,7 +1159,23 @@ export interface Layers {
   /**
    * Instance norm, with a scale and a bias for each channel.
    *
-   * @throws NormError ERR_TYPE, ERR_RANGE
+   * ```text
+   * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * ```
+   *
+   * **Shapes**: scale and bias have one value for each channel; x is [items, channels, ...], or has its channels along
+   * `axis`. epsilon is in units of x squared.
+   *
+   * **Buffers**: keeps x, not a copy of it, from {@link Layer.forward} to {@link Layer.backward}.
+   *
+   * **Errors**: ERR_TYPE, ERR_RANGE; of its calls those of {@link instanceNorm} and {@link instanceNormBackward}, and
+   * ERR_STATE.
+   *
+   * **Accuracy**, **cost** and **edge cases**: as instanceNorm and instanceNormBackward.
+   *
+   * **Source**: Ulyanov, Vedaldi, Lempitsky 2016, {@link https://arxiv.org/abs/1607.08022 | arXiv:1607.08022}, eq. 3.
+   *
+   * @category Layers
    *
    * @example
    * ```ts
@@ -927,11 +1191,27 @@ export interface Layers {
    * Batch norm, with a scale, a bias and running statistics for each channel: while training by the batch's mean and
    * variance, which the running ones follow; in eval() by the running ones.
    *
-   * Nothing is updated when a call fails, and nothing in eval().
+   * ```text
+   * y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+   * runningMean = (1 - momentum) * runningMean + momentum * mean
+   * runningVariance = (1 - momentum) * runningVariance + momentum * variance * n / (n - 1)
+   * ```
    *
-   * @throws NormError ERR_TYPE, ERR_RANGE
+   * **Shapes**: parameters and statistics have one value for each channel; x is [batch, channels, ...], or has its
+   * channels along `axis`. epsilon is in units of x squared.
    *
-   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
+   * **Buffers**: keeps x, not a copy of it, from {@link Layer.forward} to {@link Layer.backward}.
+   *
+   * **Errors**: ERR_TYPE, ERR_RANGE; of its calls those of {@link batchNormTraining}, in eval() of {@link batchNorm}, of
+   * their gradients, and ERR_STATE. Nothing is updated when a call fails, and nothing in eval().
+   *
+   * **Accuracy** and **cost**: as batchNormTraining and batchNorm. Running statistics are kept in double.
+   *
+   * **Edge cases**: as batchNormTraining and batchNorm; the running statistics of a channel without values stay.
+   *
+   * **Source**: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2.
+   *
+   * @category Layers
    *
    * @example
    * ```ts
@@ -950,15 +1230,28 @@ export interface Layers {
   /**
    * A linear layer or convolution with the batch norm after it, as one.
    *
-   * weight' = weight * f, bias' = (bias - mean) * f + norm's bias, where f = scale / sqrt(variance + epsilon)
+   * ```text
+   * weight' = weight * f
+   * bias' = (bias - mean) * f + norm's bias
+   * f = scale / sqrt(variance + epsilon)
+   * ```
    *
-   * Shapes: weight has `shape`, its output channels along `axis` (default 0); bias, or null for none, and the norm's
-   * statistics and parameters one value for each of them. Nothing is written; the results are new.
+   * **Shapes**: weight has `shape`, its output channels along `axis` (default 0); bias, or null for none, and the
+   * norm's statistics and parameters one value for each of them.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_MEMORY
+   * **Buffers**: nothing is written; the results are new.
    *
-   * Accuracy: computed in double and rounded once.
-   * Source: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2, step 11.
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_AXIS, ERR_RANGE, ERR_MEMORY.
+   *
+   * **Accuracy**: computed in double and rounded once.
+   *
+   * **Cost**: one pass over weight.
+   *
+   * **Edge cases**: variance + epsilon of 0 gives infinity and NaN.
+   *
+   * **Source**: Ioffe, Szegedy 2015, {@link https://arxiv.org/abs/1502.03167 | arXiv:1502.03167}, algorithm 2, step 11.
+   *
+   * @category Layers
    *
    * @example
    * ```ts
@@ -976,17 +1269,30 @@ export interface Layers {
     bias: FloatArray | null,
     norm: BatchNormLayer | BatchNormOptions,
     options: { shape: Shape; axis?: number | undefined },
-  ): { weight: Float32Array; bias: Float32Array };
+  ): FoldedBatchNorm;
 }
 
+/**
+ * What {@link load} gives: all functions and classes of this reference, and what follows. Every one can be taken off it:
+ * `const { layerNorm } = await load()`.
+ *
+ * @category Loading
+ */
 export interface Simdnorm extends Operations, Layers {
   /**
-   * A Tensor of a shape, with `values` (converted to its dtype, rounded to nearest even), or of zeros. With dtype 'float16' a
-   * Uint16Array is taken for bits.
+   * A Tensor of a shape, with `values` (converted to its dtype, rounded to nearest even), or of zeros.
    *
-   * Cost: one copy of the values, which no operation on the Tensor makes again.
+   * **Shapes**: `values` has as many values as the shape. With dtype 'float16' a Uint16Array is taken for bits.
    *
-   * @throws NormError ERR_TYPE, ERR_SHAPE, ERR_MEMORY, ERR_FREED
+   * **Buffers**: `values` is copied; the memory is the Tensor's until `free()`.
+   *
+   * **Errors**: ERR_TYPE, ERR_SHAPE, ERR_MEMORY, ERR_FREED.
+   *
+   * **Cost**: one copy of the values, which no operation on the Tensor makes again.
+   *
+   * **Edge cases**: a shape with an extent of 0 is an empty Tensor.
+   *
+   * @category Tensors
    *
    * @example
    * ```ts
@@ -1000,8 +1306,15 @@ export interface Simdnorm extends Operations, Layers {
    * ```
    */
   tensor<D extends DType = 'float32'>(shape: Shape, values?: Vector | null, dtype?: D): Tensor<D>;
-  /** used: bytes of live Tensors. capacity: bytes of the memory, workspace included. limit: what it may grow to. */
-  readonly memory: { readonly used: number; readonly capacity: number; readonly limit: number };
+  /** The module's memory, in bytes. */
+  readonly memory: {
+    /** Of live Tensors. */
+    readonly used: number;
+    /** Of all of it, workspace included. */
+    readonly capacity: number;
+    /** What it may grow to. */
+    readonly limit: number;
+  };
   /** The package's version. */
   readonly version: string;
   /** Frees the instance; every later call, and use of its Tensors, is ERR_FREED. */

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "simd.h"
+#include "half.h"
 #include "view.h"
 
 namespace simdnorm {

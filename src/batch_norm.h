@@ -51,6 +51,7 @@ Status batch_norm_training(const Arguments<T>& arguments) {
   return Status::kOk;
 }
 
+/// How many bytes of scratch batch_norm_training needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t batch_norm_training_scratch(const Arguments<T>& arguments) {
   return scratch_over_others(arguments);
@@ -61,27 +62,50 @@ std::uint64_t batch_norm_training_scratch(const Arguments<T>& arguments) {
 ///   dx = dy * scale * inv_std,   d_scale = sum(dy * (x - mean) * inv_std),   d_bias = sum(dy)
 ///
 /// Shapes: as batch_norm, with dy as x, and y where dx goes; d_scale_out and d_bias_out (or null) one value for
-/// each channel. Aliasing: y may be dy or x.
+/// each channel. Aliasing: y may be dy or x. Errors: none.
+/// Accuracy: 1e-6 * max(1, max|dx|). Sums lose nothing over 1e6 rows. Cost: about four passes.
+/// Edge cases: NaN and infinity in x stay in d_scale, those in dy in their place of dx and their channel's gradients.
+/// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithm 2.
+///
+///   const std::size_t shape[] = {2, 2}, axes[] = {1};
+///   const float x[] = {1, 10, 3, 30}, dy[] = {1, 2, 3, 4}, mean[] = {2, 20}, variance[] = {1, 25};
+///   float dx[4];
+///   batch_norm_backward({.shape = shape, .axes = axes, .x = x, .y = dx, .dy = dy, .mean = mean,
+///                        .variance = variance, .epsilon = 0, .scratch = scratch});  // 1, 0.4, 3, 0.8
 template <class T = float>
 Status batch_norm_backward(const Arguments<T>& arguments) {
   gradients_by_given(arguments);
   return Status::kOk;
 }
 
+/// How many bytes of scratch batch_norm_backward needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t batch_norm_backward_scratch(const Arguments<T>& arguments) {
   return gradients_by_given_scratch(arguments);
 }
 
-/// The gradient of a loss through batch_norm_training: also through the statistics. As layer_norm_backward, with
-/// channels for rows.
+/// The gradient of a loss through batch_norm_training: also through the statistics.
+///
+///   dx = inv_std * (g - mean(g) - h * mean(g * h)),   d_scale = sum(dy * h),   d_bias = sum(dy)
+///
+/// with g = dy * scale and h = (x - mean) * inv_std, the means and sums over a channel.
+///
+/// Shapes: as batch_norm_backward; inv_std (or null) one value for each channel. Aliasing: y may be dy or x.
+/// Errors: none. Accuracy, cost and edge cases: as layer_norm_backward, with channels for rows.
 /// Source: Ioffe, Szegedy 2015, arXiv:1502.03167, section 3.
+///
+///   const std::size_t shape[] = {3, 1}, axes[] = {1};
+///   const float x[] = {1, 2, 4}, dy[] = {1, 0, 0};
+///   float dx[3];
+///   batch_norm_training_backward({.shape = shape, .axes = axes, .x = x, .y = dx, .dy = dy,
+///                                 .scratch = scratch});  // 0.2290823, -0.34362, 0.1145377
 template <class T = float>
 Status batch_norm_training_backward(const Arguments<T>& arguments) {
   gradients_over_others(arguments);
   return Status::kOk;
 }
 
+/// How many bytes of scratch batch_norm_training_backward needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t batch_norm_training_backward_scratch(const Arguments<T>& arguments) {
   return gradients_over_others_scratch(arguments);

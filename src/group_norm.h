@@ -46,6 +46,10 @@ Status group_norm(const Arguments<T>& arguments) {
 /// Instance normalization: in each item, each channel by its own mean and variance. It is group_norm with a
 /// group for each channel, and `groups` is ignored.
 ///
+///   y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+///
+/// Shapes, aliasing, errors, accuracy and cost: as group_norm; mean_out, variance_out and inv_std_out (or null) are
+/// [items, channels]. Edge cases: as layer_norm; without channels nothing is done.
 /// Source: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022, eq. 3. ONNX InstanceNormalization, WebNN
 /// instanceNormalization.
 ///
@@ -60,8 +64,23 @@ Status instance_norm(const Arguments<T>& arguments) {
   return by_channel.groups == 0 ? Status::kOk : group_norm(by_channel);
 }
 
-/// The gradient of a loss through group_norm. As layer_norm_backward, with groups for rows, and d_scale and d_bias
-/// one value for each channel. Errors: as group_norm.
+/// The gradient of a loss through group_norm.
+///
+///   dx = inv_std * (g - mean(g) - h * mean(g * h)),   d_scale = sum(dy * h),   d_bias = sum(dy)
+///
+/// with g = dy * scale and h = (x - mean) * inv_std, the means over a group, the sums over a channel.
+///
+/// Shapes: dy, x and y (where dx goes) `shape`; axes and groups as group_norm; scale, d_scale_out and d_bias_out (or
+/// null) one value for each channel; inv_std (or null) [items, groups].
+/// Aliasing: y may be dy or x. Errors: as group_norm.
+/// Accuracy, cost and edge cases: as layer_norm_backward, with groups for rows.
+/// Source: Wu, He 2018, arXiv:1803.08494.
+///
+///   const std::size_t shape[] = {1, 6}, axes[] = {1};
+///   const float x[] = {1, 2, 4, 5, 5, 5}, dy[] = {1, 0, 0, 0, 0, 0};
+///   float dx[6];
+///   group_norm_backward({.shape = shape, .axes = axes, .x = x, .y = dx, .dy = dy, .groups = 2,
+///                        .scratch = scratch});  // 0.2290823, -0.34362, 0.1145377, 0, 0, 0
 template <class T = float>
 Status group_norm_backward(const Arguments<T>& arguments) {
   if (!has_groups(arguments)) return Status::kAxes;
@@ -69,18 +88,29 @@ Status group_norm_backward(const Arguments<T>& arguments) {
   return Status::kOk;
 }
 
+/// How many bytes of scratch group_norm_backward needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t group_norm_backward_scratch(const Arguments<T>& arguments) {
   return has_groups(arguments) ? gradients_by_group_scratch(arguments) : 0;
 }
 
-/// The gradient of a loss through instance_norm.
+/// The gradient of a loss through instance_norm. It is group_norm_backward with a group for each channel, and `groups`
+/// is ignored.
+///
+/// Source: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
+///
+///   const std::size_t shape[] = {1, 2, 3}, axes[] = {1};
+///   const float x[] = {1, 2, 4, 5, 5, 5}, dy[] = {1, 0, 0, 0, 0, 0};
+///   float dx[6];
+///   instance_norm_backward({.shape = shape, .axes = axes, .x = x, .y = dx, .dy = dy,
+///                           .scratch = scratch});  // 0.2290823, -0.34362, 0.1145377, 0, 0, 0
 template <class T = float>
 Status instance_norm_backward(const Arguments<T>& arguments) {
   const Arguments<T> by_channel = with_channels_for_groups(arguments);
   return by_channel.groups == 0 ? Status::kOk : group_norm_backward(by_channel);
 }
 
+/// How many bytes of scratch instance_norm_backward needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t instance_norm_backward_scratch(const Arguments<T>& arguments) {
   return group_norm_backward_scratch(with_channels_for_groups(arguments));

@@ -33,6 +33,7 @@ Status layer_norm(const Arguments<T>& arguments) {
   return Status::kOk;
 }
 
+/// How many bytes of scratch layer_norm needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t layer_norm_scratch(const Arguments<T>& arguments) {
   return scratch_over_axes(Kind::kDeviation, arguments);
@@ -49,8 +50,8 @@ std::uint64_t layer_norm_scratch(const Arguments<T>& arguments) {
 /// axes in the order given; inv_std (what layer_norm wrote, or null) one value for each place along the other
 /// axes. The mean is made again: a saved one would be rounded.
 /// Aliasing: y may be dy or x. Errors: none.
-/// Accuracy: 1e-6 * max(1, max|dx|); where dy * scale is nearly a multiple of xhat, so that little is left of it,
-/// 1e-6 * inv_std * max|dy * scale - its mean|. Sums lose nothing over 1e6 rows.
+/// Accuracy: 1e-6 * max(1, max|dx|); where g is nearly a multiple of h, so that little is left of it,
+/// 1e-6 * inv_std * max|g - mean(g)|. Sums lose nothing over 1e6 rows.
 /// Cost: about five passes. Groups of fewer than 16 values, and those along lengths, are computed in double.
 /// Edge cases: rows of one value give 0; what is past the lengths gives 0, its dy is ignored.
 /// Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450, supplement; PyTorch native_layer_norm_backward.
@@ -66,6 +67,7 @@ Status layer_norm_backward(const Arguments<T>& arguments) {
   return Status::kOk;
 }
 
+/// How many bytes of scratch layer_norm_backward needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t layer_norm_backward_scratch(const Arguments<T>& arguments) {
   return gradients_over_axes_scratch(Kind::kDeviation, arguments);

@@ -11,7 +11,7 @@ namespace simdnorm {
 /// where c goes from channel - floor((size - 1) / 2) to channel + ceil((size - 1) / 2), as far as there are
 /// channels.
 ///
-/// Shapes: x and y `shape`; axes: the channel axis alone. Aliasing: y may be x. Errors: none.
+/// Shapes: x and y `shape`; axes: the channel axis alone. k is in units of x squared. Aliasing: y may be x. Errors: none.
 /// Accuracy: 2 machine epsilons * |y| for floats, (4 + |beta|) * 4 for doubles.
 /// Cost: one pass; size additions and, for beta of 0.75, two square roots for each value. A beta that isn't a
 /// multiple of a power of two takes up to 60 roots.
@@ -23,9 +23,10 @@ namespace simdnorm {
 ///   const float x[] = {1, 2, 3};
 ///   float y[3];
 ///   local_response_norm({.shape = shape, .axes = axes, .x = x, .y = y, .size = 3, .alpha = 3, .beta = 1,
-///                        .k = 0});  // 0.2, 0.142857, 0.230769
+///                        .k = 0, .scratch = scratch});  // 0.2, 0.142857, 0.230769
 template <class T = float>
 Status local_response_norm(const Arguments<T>& arguments);
+/// How many bytes of scratch local_response_norm needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t local_response_norm_scratch(const Arguments<T>& arguments);
 

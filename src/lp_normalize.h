@@ -30,6 +30,7 @@ Status lp_normalize(const Arguments<T>& arguments) {
   return Status::kOk;
 }
 
+/// How many bytes of scratch lp_normalize needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t lp_normalize_scratch(const Arguments<T>& arguments) {
   const auto kind = kind_of_norm(arguments.p);
@@ -42,8 +43,19 @@ std::uint64_t lp_normalize_scratch(const Arguments<T>& arguments) {
 ///   p = 1:         dx = (dy - sign(x) * sum(dy * y)) / norm
 ///   p = infinity:  as p = 1, with sign(x) only at the first of the largest magnitudes
 ///
-/// and dy / epsilon where the norm is below epsilon. Shapes, aliasing, accuracy: as layer_norm_backward; there are
-/// no parameters. Errors: kAxes for another p.
+/// and dy / epsilon where the norm is below epsilon.
+///
+/// Shapes: dy, x and y (where dx goes) `shape`; there are no parameters. Aliasing: y may be dy or x. Errors: kAxes for
+/// another p.
+/// Accuracy: 1e-6 * max(1, max|dx|); where dy is nearly a multiple of y, 1e-6 * max|dy| / norm.
+/// Cost: about four passes. Rows of fewer than 16 values are computed in double.
+/// Edge cases: NaN and infinity stay in their row. Source: the derivative of ONNX LpNormalization.
+///
+///   const std::size_t shape[] = {1, 2}, axes[] = {1};
+///   const float x[] = {3, -4}, dy[] = {1, 0};
+///   float dx[2];
+///   lp_normalize_backward({.shape = shape, .axes = axes, .x = x, .y = dx, .dy = dy, .epsilon = 1e-12,
+///                          .scratch = scratch});  // 0.128, 0.096
 template <class T = float>
 Status lp_normalize_backward(const Arguments<T>& arguments) {
   const auto kind = kind_of_norm(arguments.p);
@@ -52,6 +64,7 @@ Status lp_normalize_backward(const Arguments<T>& arguments) {
   return Status::kOk;
 }
 
+/// How many bytes of scratch lp_normalize_backward needs for these arguments, of whose pointers it only matters whether they are null.
 template <class T = float>
 std::uint64_t lp_normalize_backward_scratch(const Arguments<T>& arguments) {
   const auto kind = kind_of_norm(arguments.p);

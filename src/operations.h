@@ -3,19 +3,31 @@
 
 #include "batch_norm.h"
 #include "group_norm.h"
-#include "half.h"
 #include "layer_norm.h"
 #include "local_response_norm.h"
 #include "lp_normalize.h"
+#include "on_halves.h"
 #include "rms_norm.h"
 
 namespace simdnorm {
 
 /// Population mean and variance over axes, without normalizing.
 ///
-/// Shapes: x `shape`; mean_out and variance_out (or null) one value for each place that is left when the axes
-/// are taken away. Errors: none. Accuracy and edge cases: as layer_norm.
+///   mean = sum(x) / n,   variance = sum((x - mean)^2) / n
+///
+/// Shapes: x `shape`; y null; mean_out, variance_out and count_out (or null) one value for each place that is left when
+/// the axes are taken away. variance is in units of x squared. Its scratch is what layer_norm_scratch says.
+/// Aliasing: nothing is written but these. Errors: none.
+/// Accuracy: the mean to 5 machine epsilons * deviation beyond its rounding, the variance to 16 relatively.
+/// Cost: one sweep; two more passes where axes alternate with others.
+/// Edge cases: a constant group has exactly its value and 0; NaN and infinity make their group NaN.
 /// Source: Chan, Golub, LeVeque 1979; ONNX ReduceMean, tfjs moments.
+///
+///   const std::size_t shape[] = {2, 2}, axes[] = {0};
+///   const float x[] = {1, 10, 3, 30};
+///   float mean[2], variance[2];
+///   moments({.shape = shape, .axes = axes, .x = x, .mean_out = mean, .variance_out = variance});
+///   // mean 2, 20; variance 1, 100
 template <class T = float>
 Status moments(const Arguments<T>& arguments) {
   normalize_over_axes(Kind::kDeviation, arguments);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "reading.h"
+#include "simd.h"
 
 namespace simdnorm {
 namespace {

@@ -6,7 +6,8 @@
 // operation here is exactly rounded by IEEE 754, which is why all engines and native builds agree to the bit.
 
 #include <cstddef>
-#include <cstdint>
+
+#include "half.h"
 
 #ifdef __wasm_simd128__
 #include <wasm_simd128.h>
@@ -19,11 +20,6 @@
 #define SIMDNORM_ONCE [[gnu::noinline]]
 
 namespace simdnorm {
-
-/// Half precision (binary16), as its bits. There is no arithmetic on it: it is loaded and stored as float.
-struct Half {
-  std::uint16_t bits;
-};
 
 struct f64x2 {
   static constexpr std::size_t kLanes = 2;

@@ -4,6 +4,15 @@
 // The one idea: a normalization is two facts about memory, namely how the statistics fold and how the
 // parameters repeat. A View says both in six integers; everything else is one loop (normalize.h).
 //
+// For a program it is installed as <simdnorm/simdnorm.h>, with the library that find_package(simdnorm) finds; README.md
+// shows one. An operation is a function of Arguments<T>, all of whose members are the caller's memory:
+//
+//   if (layer_norm({.shape = shape, .axes = axes, .x = x, .y = y}) != Status::kOk) ...
+//
+// Nothing is checked but what a Status says: axes are different from each other and less than the rank, extents along
+// axes that are normalized over are not 0, lengths are at most the extent of axis 1, and memory is as large as the
+// operation's documentation says.
+//
 //   view.h         shapes and axes become a View
 //   arguments.h    what every operation takes
 //   moments.h      how statistics fold: count, mean, m2
@@ -11,8 +20,8 @@
 //   normalize.h    the loop
 //   over_axes.h    axes that no View can say, and items of different lengths
 //   gradients.h    gradients, made of the same and of gradient_kernels.h
-//   sums.h, simd.h, reading.h, permute.h, half.h    sums that stand, the only intrinsics, axes in any order, half
-//                  precision
+//   sums.h, simd.h, reading.h, permute.h    sums that stand, the only intrinsics, axes in any order
+//   half.h, on_halves.h    half precision, and the operations on it
 //   layer_norm.h, rms_norm.h, group_norm.h, batch_norm.h, lp_normalize.h, local_response_norm.h,
 //   operations.h   the operations and their table
 //

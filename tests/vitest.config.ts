@@ -12,6 +12,7 @@ export default defineConfig({
       'tests/js/**/*.test.ts',
       'tests/browser/**/*.test.ts',
       'tests/package/**/*.test.ts',
+      'tests/consumer/**/*.test.ts',
       'tests/conformance/**/*.test.ts',
       'tests/networks/**/*.test.ts',
       'tests/pytorch/**/*.test.ts',

@@ -8,6 +8,8 @@ const isolation = {
   'Cross-Origin-Embedder-Policy': 'require-corp',
 };
 
+const emptyStyle = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='";
+
 export default defineConfig({
   root: here('.'),
   // Relative, so that the built folder works under any path of any host.
@@ -23,8 +25,9 @@ export default defineConfig({
   preview: {
     headers: {
       ...isolation,
-      // As strict as a page with WebAssembly can be. The development server cannot live under it: it injects styles.
-      'Content-Security-Policy': "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'",
+      // As strict as a page with WebAssembly can be. The development server cannot live under it: it injects styles. The
+      // hash is that of an empty style, which the reference's script adds.
+      'Content-Security-Policy': `default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' ${emptyStyle}`,
     },
   },
 });

@@ -192,6 +192,17 @@ describe('in README.md', () => {
     await run(block);
   });
 
+  test('there are no others, but commands and the files of tests/consumer', () => {
+    const text = readFileSync(join(repository, 'README.md'), 'utf8');
+    const others = blocksOf(text, 'README.md', ['sh', 'cmake', 'cpp']);
+    expect(text.match(/^\s*(```|~~~)/gm)).toHaveLength(2 * (readme.length + others.length));
+    for (const { language, source } of others) {
+      if (language === 'sh') continue;
+      const file = language === 'cpp' ? 'block.cpp' : 'CMakeLists.txt';
+      expect(source).toBe(readFileSync(join(repository, 'tests', 'consumer', file), 'utf8'));
+    }
+  });
+
   test('there are some, and some say values', () => {
     expect(readFileSync(join(repository, 'README.md'), 'utf8').length).toBeGreaterThan(0);
     expect(readme.length).toBeGreaterThanOrEqual(1);
