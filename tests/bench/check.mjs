@@ -26,10 +26,10 @@ function magnitudeOf(each, name, data, expected) {
     const [scale, bias] = [largest(data.scale), largest(data.bias)];
     return (value) => Math.max(scale, Math.abs(value) + bias) + Math.abs(value) + bias;
   }
-  // Its terms can be thrice as large as what is left of them.
-  if (name === 'dx') return () => 3 * Math.max(1, largest(expected));
-  // Sums of dy * h and of dy, where |h| is less than 2 of values that are uniform.
-  const magnitude = 2 * largest(data.dy) * summed(each, name);
+  // The terms of dx can be thrice as large as what is left of them. The others are sums of dy * h and of dy, where |h| is
+  // less than 2, of values that are uniform.
+  const sums = 2 * largest(data.dy) * summed(each, name);
+  const magnitude = name === 'dx' ? 3 * Math.max(1, largest(expected)) : sums;
   return () => magnitude;
 }
 
