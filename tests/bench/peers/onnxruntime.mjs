@@ -6,8 +6,8 @@ import { layoutOf, wayNames } from '../cases.mjs';
 
 export { onnxVersion } from '../../onnx/session.mjs';
 
-function nodeOf({ operation }, { groups }, { epsilon }) {
-  const nodes = {
+function operatorOf({ operation, groups }, { epsilon }) {
+  const operators = {
     layerNorm: { opType: 'LayerNormalization', opset: 17, attributes: { axis: -1, epsilon } },
     rmsNorm: { opType: 'RMSNormalization', opset: 23, attributes: { axis: -1, epsilon } },
     lpNormalize: { opType: 'LpNormalization', opset: 22, attributes: { axis: -1, p: 2 } },
@@ -21,7 +21,7 @@ function nodeOf({ operation }, { groups }, { epsilon }) {
       outputs: ['y', 'batchMean', 'batchVariance'],
     },
   };
-  return nodes[operation];
+  return operators[operation];
 }
 
 const constantsOf = {
@@ -31,18 +31,23 @@ const constantsOf = {
   batchNormTraining: ['scale', 'bias', 'mean', 'variance'],
 };
 
-/** It has no gradients. */
-export async function openOnnxRuntime(each, data) {
-  if (each.isBackward) return undefined;
+/** The node of a case: x is its input. */
+export function nodeOf(each, data) {
   const layout = layoutOf(each);
   // Its channels are axis 1: where they are last, so are they of [values, channels].
   const places = layout.inner === 1 ? [layout.items, layout.channels] : [layout.items, layout.channels, layout.inner];
   const shape = layout.units ? [layout.rows, layout.units] : places;
   const names = constantsOf[each.operation] ?? ['scale', 'bias'];
   const constants = names.map((name) => [name, { shape: [layout.parameters], values: data[name] }]);
-  const node = { ...nodeOf(each, layout, data), inputs: { x: shape }, constants: Object.fromEntries(constants) };
+  return { ...operatorOf(each, data), inputs: { x: shape }, constants: Object.fromEntries(constants) };
+}
+
+/** It has no gradients. */
+export async function openOnnxRuntime(each, data) {
+  if (each.isBackward) return undefined;
+  const node = nodeOf(each, data);
   const session = await openSession(node);
-  const feeds = { x: tensor({ shape, values: data.x }) };
+  const feeds = { x: tensor({ shape: node.inputs.x, values: data.x }) };
   return {
     ways: [
       {

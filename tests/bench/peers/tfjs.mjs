@@ -54,9 +54,13 @@ function channelsOf({ shape, axis }, { items, channels, inner }, { epsilon, ...d
   const column = tf.fill([inner, 1], 1 / inner);
   const batches = axis === -1 ? shape[0] : 1;
   const values = items / batches;
-  const averageOfRuns = (x) => tf.reshape(tf.matMul(tf.reshape(x, [items * channels, inner]), column), [items, channels, 1]);
+  const averageOfRuns = (x) =>
+    tf.reshape(tf.matMul(tf.reshape(x, [items * channels, inner]), column), [items, channels, 1]);
   const averageOfColumns = (x) => {
-    return tf.reshape(tf.avgPool(tf.reshape(x, [batches, values, 1, channels]), [values, 1], 1, 'valid'), [batches, channels]);
+    return tf.reshape(tf.avgPool(tf.reshape(x, [batches, values, 1, channels]), [values, 1], 1, 'valid'), [
+      batches,
+      channels,
+    ]);
   };
   const average = (x) => tf.mean(isLast ? averageOfColumns(x) : averageOfRuns(x), 0);
   const factorOf = (deviation) => tf.mul(scale, tf.rsqrt(tf.add(deviation, epsilon)));
