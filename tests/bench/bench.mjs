@@ -60,7 +60,7 @@ const measureHere = (each) => runCase(each, { sn, copyModule }, limits);
 
 const run = {
   versions: { node: process.version, cpu: cpus()[0]?.model, onnxruntimeWeb: onnxVersion, tfjs: tfjsVersion },
-  results: {},
+  results: { node: [], browser: [] },
 };
 if (wants('smallCall') && wantsIn('node')) run.smallCall = await measureSmallCall(sn, limits);
 if (wants('start') && wantsIn('node')) run.start = await measureStart(options.quick ? 1 : 7);

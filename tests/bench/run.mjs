@@ -1,6 +1,6 @@
 // One case, from its values to the times of all ways. Free of Node's API: peers that need it are handed in.
 
-import { dataOf, describe, layoutOf, nameOf } from './cases.mjs';
+import { dataOf, describe, layoutOf, nameOf, wayNames } from './cases.mjs';
 import { checkResults } from './check.mjs';
 import { openCopies } from './peers/copies.mjs';
 import { openJavaScript } from './peers/javascript.mjs';
@@ -13,23 +13,33 @@ function bytesOf(each) {
   return (each.isBackward ? 12 : 8) * layoutOf(each).size;
 }
 
-/** { operation, shape, label, size, ways: [{ name, microseconds, quartiles, gigabytesPerSecond, error, times }] } */
-export async function runCase(each, { sn, copyModule }, limits) {
-  const data = dataOf(each);
+/** Those of which a case wants a way. */
+async function openPeers(each, data, { sn, copyModule }) {
+  const { out, tensors, newArray, onnxruntime, tfjsResident, tfjsCopied, tfjsKernel } = wayNames;
+  const { simdCopy, engineCopy, set } = wayNames;
+  const peers = [
+    { names: [out, tensors, newArray], open: () => openSimdnorm(sn, each, data) },
+    { names: [onnxruntime], open: () => openOnnxRuntime(each, data) },
+    { names: [tfjsResident, tfjsCopied, tfjsKernel], open: () => openTfjs(each, data) },
+    { names: [simdCopy, engineCopy, set], open: () => openCopies(sn, copyModule, data) },
+  ];
   const opened = [];
+  for (const { names, open } of peers) {
+    const peer = !each.ways || names.some((name) => each.ways.includes(name)) ? await open() : undefined;
+    if (peer) opened.push(peer);
+  }
+  return opened;
+}
+
+/** { operation, shape, label, size, ways: [{ name, microseconds, quartiles, gigabytesPerSecond, error, times }] } */
+export async function runCase(each, environment, limits) {
+  const data = dataOf(each);
+  const javascript = openJavaScript(each, data);
+  const opened = await openPeers(each, data, environment);
   try {
-    const javascript = await openJavaScript(each, data);
-    opened.push(
-      await openSimdnorm(sn, each, data),
-      javascript,
-      await openOnnxRuntime(each, data),
-      await openTfjs(each, data),
-      await openCopies(sn, copyModule, data),
-    );
-    const expected = structuredClone(javascript.ways[0].call());
-    const ways = opened
-      .flatMap((peer) => peer?.ways ?? [])
-      .filter(({ name }) => !each.ways || each.ways.includes(name));
+    const expected = structuredClone(javascript.call());
+    const all = [...opened.flatMap((peer) => peer.ways), javascript];
+    const ways = all.filter(({ name }) => !each.ways || each.ways.includes(name));
     const errors = [];
     for (const { name, call, result } of ways) {
       errors.push(checkResults(each, name, data, result(await call()), expected));
@@ -53,6 +63,6 @@ export async function runCase(each, { sn, copyModule }, limits) {
       }),
     };
   } finally {
-    for (const peer of opened) await peer?.close();
+    for (const peer of opened) await peer.close();
   }
 }

@@ -45,7 +45,7 @@ export function plotScan(results) {
     animation: false,
     backgroundColor: '#ffffff',
     title: { text: 'Layer norm: nanoseconds a value', left: 'center' },
-    legend: { bottom: 0 },
+    legend: { bottom: 0, itemGap: 40 },
     grid: { left: 70, right: 30, top: 50, bottom: 110 },
     xAxis: { type: 'log', logBase: 2, name: 'values', nameLocation: 'middle', nameGap: 30 },
     yAxis: { type: 'log', name: 'ns a value' },

@@ -27,7 +27,8 @@ function ofChannels(statistics, normalize, gradient) {
 const runs = ofChannels(statisticsOfRuns, normalizeRuns, gradientOfRuns);
 const columns = ofChannels(statisticsOfColumns, normalizeColumns, gradientOfColumns);
 
-export async function openJavaScript(each, { x, dy, ...data }) {
+/** The one way. */
+export function openJavaScript(each, { x, dy, ...data }) {
   const layout = layoutOf(each);
   const run = { ...rows, ...groups, ...(layout.inner === 1 ? columns : runs) }[nameOf(each)];
   // The same types as of statistics that are computed, or V8's code for both would be slower.
@@ -39,5 +40,5 @@ export async function openJavaScript(each, { x, dy, ...data }) {
         run(x, out, layout, given);
         return { y: out };
       };
-  return { ways: [{ name: wayNames.javascript, call, result: (returned) => returned }], close() {} };
+  return { name: wayNames.javascript, call, result: (returned) => returned };
 }
