@@ -33,6 +33,7 @@ const { values: options } = parseArgs({
   },
 });
 
+const sections = ['scan', 'start', 'smallCall'];
 const limits = options.quick ? quickSettings : settings;
 const wants = (name) => (options.only ? options.only.includes(name) : !options.shape);
 const wantsCase = (each) => {
@@ -41,6 +42,7 @@ const wantsCase = (each) => {
 };
 const wantsIn = (place) => (options.in ?? place) === place;
 const selected = [...cases, ...offsetCases].filter(wantsCase);
+if (selected.length === 0 && !sections.some(wants)) throw new Error('No case and no section is called that');
 
 /** Of each case, one after the other; what is said on the way is no result. */
 async function measureAll(title, list, measure) {

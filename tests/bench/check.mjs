@@ -33,9 +33,9 @@ function magnitudeOf(each, name, data, expected) {
   return () => magnitude;
 }
 
-/** Errors in proportion to their magnitudes, the worst of all results; throws where one is beyond its bound. */
+/** { error, bound } in proportion to magnitudes, the worst error of all results; throws where one is beyond its bound. */
 export function checkResults(each, wayName, data, got, expected) {
-  let worst = 0;
+  let worst = { error: 0, bound: 0 };
   for (const [name, values] of Object.entries(got)) {
     const right = name === 'copy' ? data.x : expected[name];
     if (values.length !== right.length) throw new Error(`${wayName}: ${values.length} values of ${name}`);
@@ -48,7 +48,7 @@ export function checkResults(each, wayName, data, got, expected) {
       if (!(difference <= bound * most)) {
         throw new Error(`${wayName}: ${name}[${i}] is ${values[i]}, not ${right[i]}, beyond ${bound} * ${most}`);
       }
-      if (most > 0) worst = Math.max(worst, difference / most);
+      if (difference > worst.error * most) worst = { error: difference / most, bound };
     }
   }
   return worst;

@@ -34,15 +34,15 @@ export function timesTable(results, names = wayNamesOf(results)) {
 /** Spread, bandwidth and error of each way of each result. */
 function detailsTable(results) {
   const rows = results.flatMap(({ operation, label, ways }) => {
-    return ways.map(({ name, microseconds, quartiles, gigabytesPerSecond, error }) => [
+    return ways.map(({ name, microseconds, quartiles, gigabytesPerSecond, error, bound }) => [
       `${operation} ${label}: ${name}`,
       digits(microseconds),
       quartiles.map((each) => digits(each)).join(' to '),
       digits(gigabytesPerSecond),
-      error === 0 ? '0' : error.toExponential(1),
+      error === 0 ? 'none' : `${error.toExponential(1)} of ${bound.toExponential(1)}`,
     ]);
   });
-  return table([['', 'µs', 'quartiles', 'GB/s', 'error, of its magnitude'], ...rows]);
+  return table([['', 'µs', 'quartiles', 'GB/s', 'error, of its bound'], ...rows]);
 }
 
 export function startTable({ small, large, libraries }) {

@@ -31,7 +31,7 @@ async function openPeers(each, data, { sn, copyModule }) {
   return opened;
 }
 
-/** { operation, shape, label, size, ways: [{ name, microseconds, quartiles, gigabytesPerSecond, error, times }] } */
+/** { operation, shape, label, size, ways: [{ name, microseconds, quartiles, gigabytesPerSecond, error, bound, times }] } */
 export async function runCase(each, environment, limits) {
   const data = dataOf(each);
   const javascript = openJavaScript(each, data);
@@ -40,9 +40,9 @@ export async function runCase(each, environment, limits) {
     const expected = structuredClone(javascript.call());
     const all = [...opened.flatMap((peer) => peer.ways), javascript];
     const ways = all.filter(({ name }) => !each.ways || each.ways.includes(name));
-    const errors = [];
+    const checks = [];
     for (const { name, call, result } of ways) {
-      errors.push(checkResults(each, name, data, result(await call()), expected));
+      checks.push(checkResults(each, name, data, result(await call()), expected));
     }
     const times = await compare(ways, limits);
     return {
@@ -57,7 +57,7 @@ export async function runCase(each, environment, limits) {
           microseconds,
           quartiles: quartiles(times[i]),
           gigabytesPerSecond: bytesOf(each) / microseconds / 1000,
-          error: errors[i],
+          ...checks[i],
           times: times[i],
         };
       }),
