@@ -47,7 +47,7 @@ export function plotScan(results) {
     title: { text: 'Layer norm: nanoseconds a value', left: 'center' },
     legend: { bottom: 0, itemGap: 40 },
     grid: { left: 70, right: 30, top: 50, bottom: 110 },
-    xAxis: { type: 'log', logBase: 2, name: 'values', nameLocation: 'middle', nameGap: 30 },
+    xAxis: { type: 'log', logBase: 2, min: 64, max: 2 ** 24, name: 'values', nameLocation: 'middle', nameGap: 30 },
     yAxis: { type: 'log', name: 'ns a value' },
     series: scanCurves(results).map(({ name, points }) => ({ type: 'line', name, data: points })),
   });
