@@ -17,6 +17,7 @@ export default defineConfig({
       'tests/networks/**/*.test.ts',
       'tests/pytorch/**/*.test.ts',
       'tests/fuzz/**/*.test.ts',
+      'tests/bench/**/*.test.ts',
     ],
     testTimeout: 60_000,
     hookTimeout: 60_000,

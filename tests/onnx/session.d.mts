@@ -19,6 +19,7 @@ export interface Node<Input> {
 }
 
 export declare const onnxVersion: string;
+export declare function encodeModel(node: Node<readonly number[]>): Uint8Array;
 export declare function openSession(node: Node<readonly number[]>): Promise<InferenceSession>;
 export declare function tensor(values: Values): Tensor;
 export declare function runNode(node: Node<Values>): Promise<Record<string, Float32Array>>;

@@ -25,7 +25,8 @@ function valueInfo(name, shape) {
   return { name, type: { tensorType: { elemType: DataType.FLOAT, shape: dims } } };
 }
 
-function encode({ opType, opset, attributes = {}, inputs, constants = {}, outputs = ['y'] }) {
+/** The bytes of a model of one node. */
+export function encodeModel({ opType, opset, attributes = {}, inputs, constants = {}, outputs = ['y'] }) {
   const model = onnx.ModelProto.create({
     irVersion: 8,
     opsetImport: [{ domain: '', version: opset }],
@@ -40,7 +41,12 @@ function encode({ opType, opset, attributes = {}, inputs, constants = {}, output
         },
       ],
       initializer: Object.entries(constants).map(([name, { shape, values }]) => {
-        return { name, dims: shape, dataType: DataType.FLOAT, floatData: Array.from(values) };
+        return {
+          name,
+          dims: shape,
+          dataType: DataType.FLOAT,
+          rawData: new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
+        };
       }),
       input: Object.entries(inputs).map(([name, shape]) => valueInfo(name, shape)),
       output: outputs.map((name) => valueInfo(name)),
@@ -53,7 +59,7 @@ function encode({ opType, opset, attributes = {}, inputs, constants = {}, output
 export async function openSession(node) {
   ort.env.wasm.numThreads = 1;
   ort.env.logLevel = 'error';
-  return ort.InferenceSession.create(encode(node), { executionProviders: ['wasm'] });
+  return ort.InferenceSession.create(encodeModel(node), { executionProviders: ['wasm'] });
 }
 
 export function tensor({ shape, values }) {
