@@ -37,28 +37,27 @@ SIMDNORM_ONCE std::size_t write_and_sweep(const Writing& row, const float* next,
     if (kCentered) result = result + load(bias + i);
     store(y + i, result);
   };
-  const auto write_half = [&] {
-    write(0);
-    write(kVector);
-    write(2 * kVector);
-    write(3 * kVector);
-    x += 4 * kVector;
-    y += 4 * kVector;
-    scale += 4 * kVector;
-    if (kCentered) bias += 4 * kVector;
-  };
   const auto at = [&](std::size_t vector) { return term(load(next + vector * kVector)); };
   std::size_t left = count / kStep<float>;
   while (left > 0) {
     const std::size_t steps = std::min(left, kBlockSteps);
     left -= steps;
     typename Term::Value even = {}, odd = {};
-    for (std::size_t step = 0; step < steps; ++step) {
-      even = even + tree<4>(at, 0);
-      write_half();
-      odd = odd + tree<4>(at, 4);
-      write_half();
-      next += kStep<float>;
+    // Half a step at a time, and the sums last: V8 sinks arithmetic to the end of a basic block, but no loads, so that
+    // it would keep values in registers that it needs, and spill others.
+    for (std::size_t half = 0; half < 2 * steps; ++half) {
+      write(0);
+      write(kVector);
+      write(2 * kVector);
+      write(3 * kVector);
+      x += 4 * kVector;
+      y += 4 * kVector;
+      scale += 4 * kVector;
+      if (kCentered) bias += 4 * kVector;
+      const typename Term::Value sum = even + tree<4>(at, 0);
+      even = odd;
+      odd = sum;
+      next += 4 * kVector;
     }
     total.add(even + odd);
   }
