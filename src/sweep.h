@@ -55,9 +55,10 @@ SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Te
     const std::size_t steps = std::min(count / kStep<T>, kBlockSteps);
     count -= steps * kStep<T>;
     typename Term::Value even = term(fill), odd = even;
-    for (std::size_t step = 0; step < steps; ++step, x += kStep<T>) {
-      even = even + tree<4>(at, 0);
-      odd = odd + tree<4>(at, 4);
+    for (std::size_t half = 0; half < 2 * steps; ++half, x += kStep<T> / 2) {
+      const typename Term::Value sum = even + tree<4>(at, 0);
+      even = odd;
+      odd = sum;
     }
     // What is left after the last whole step has sums of its own: added to long ones, it would break the
     // bound.
