@@ -64,12 +64,14 @@ SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_val
     if (kBias) bias += by;
     count -= by;
   };
-  while (count >= 2 * kVector) {
+  while (count >= 4 * kVector) {
     apply(0);
     apply(kVector);
-    advance(2 * kVector);
+    apply(2 * kVector);
+    apply(3 * kVector);
+    advance(4 * kVector);
   }
-  if (count >= kVector) {
+  while (count >= kVector) {
     apply(0);
     advance(kVector);
   }

@@ -390,8 +390,20 @@ SIMDNORM_ONCE void add_rows(const T* x, std::size_t columns, std::size_t stride,
                             T* dd) {
   each_vector(columns, pivots, [&](std::size_t c, auto load_at) {
     const PairTerm<T, true> term = {load(pivots + c)};
-    const auto at = [&](std::size_t row) { return term(load_at(x + row * stride)); };
-    const Pair<Vector<T>> rows = tree<kRows>(at, 0);
+    const T* from = x;
+    const auto at = [&](std::size_t row) { return term(load_at(from + row * stride)); };
+    Pair<Vector<T>> rows = {};
+    if constexpr (kRows == 1) {
+      rows = at(0);
+    } else {
+      Pair<Vector<T>> first = {};
+      for (std::size_t half = 0; half < 2; ++half) {
+        first = rows;
+        rows = tree<kRows / 2>(at, 0);
+        from += kRows / 2 * stride;
+      }
+      rows = first + rows;
+    }
     store(d + c, load(d + c) + rows.d);
     store(dd + c, load(dd + c) + rows.dd);
   });
