@@ -233,14 +233,11 @@ SIMDNORM_ONCE void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::si
     y += kRows * stride;
     rows -= kRows;
   };
-  if constexpr (kSkipsNoLow<T>) {
-    if (!any_low_) {
-      while (rows >= 2) apply_rows.template operator()<false, 2>();
-      if (rows == 1) apply_rows.template operator()<false, 1>();
-      return;
-    }
+  if (kSkipsNoLow<T> && !any_low_) {
+    while (rows >= 2) apply_rows.template operator()<false, 2>();
   }
-  while (rows > 0) apply_rows.template operator()<true, 1>();
+  while (rows >= 2) apply_rows.template operator()<true, 2>();
+  if (rows == 1) apply_rows.template operator()<true, 1>();
 }
 
 #define SIMDNORM_INSTANTIATE(T)                                                             \
