@@ -45,7 +45,7 @@ await build({
   platform: 'neutral',
   target: 'es2022',
   plugins: [embeddedWasm],
-  minify: true,
+  minify: false,
   sourcemap: 'linked',
   define: { SIMDNORM_VERSION: JSON.stringify(version) },
   legalComments: 'inline',

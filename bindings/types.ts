@@ -765,7 +765,8 @@ export interface Operations {
    * Accuracy: 1e-6 * max(1, max|dx|); where dy is nearly a multiple of y, 1e-6 * max|dy| / norm. Of float64 in terms of
    * its epsilon.
    * Cost: about four passes, and the copies in and out. Rows of fewer than 16 values are computed in double.
-   * Edge cases: NaN and infinity stay in their row.
+   * Edge cases: NaN and infinity stay in their row. Where 1 / max(norm, epsilon) is beyond the dtype's largest value, dx is
+   * infinite, and NaN where dy is 0.
    *
    * Source: the derivative of ONNX LpNormalization.
    *

@@ -44,6 +44,7 @@ std::uint64_t lp_normalize_scratch(const Arguments<T>& arguments) {
 ///
 /// and dy / epsilon where the norm is below epsilon. Shapes, aliasing, accuracy: as layer_norm_backward; there are
 /// no parameters. Errors: kAxes for another p.
+/// Edge cases: where 1 / max(norm, epsilon) is beyond T's largest value, dx is infinite, and NaN where dy is 0.
 template <class T = float>
 Status lp_normalize_backward(const Arguments<T>& arguments) {
   const auto kind = kind_of_norm(arguments.p);
