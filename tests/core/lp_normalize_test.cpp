@@ -65,7 +65,7 @@ TEST_CASE("doubles far from the largest of their group, and from epsilon, lose n
       definition::check<double>(kLpNormalize,
                                 {.shape = {1, units},
                                  .axes = {1},
-                                 .x = draw<double>(units, 1, 0, 0x1p-410),
+                                 .x = draw<double>(units, 1, 0, 0x1p-490),
                                  .epsilon = 0x1p440,
                                  .p = p},
                                 "tiny, and a large epsilon");
