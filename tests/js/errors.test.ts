@@ -739,6 +739,8 @@ for (const op of ['layerNorm', 'rmsNorm'] as const) {
     return { residual };
   };
   add(op, 'ERR_TYPE', 'residual detached', options, 'residual', 'detached');
+  const alone = () => ({ residual: undefined });
+  add(op, 'ERR_TYPE', 'residualOut without residual', alone, 'residualOut', 'without residual');
 }
 
 // What is written.
