@@ -1,5 +1,5 @@
-// `npm run soak -- [calls] [seed]`: 1e6 calls, unless others are asked for, in as many processes as there are processors.
-// Fails where a bound is broken.
+// `npm run soak -- [calls] [seed]`: 1e6 calls from seed 1, unless others are asked for, in as many processes as there are
+// processors. Fails where a bound is broken.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const [calls = 1e6, seed = Math.floor(Math.random() * 2 ** 31)] = process.argv.slice(2).map(Number);
+const [calls = 1e6, seed = 1] = process.argv.slice(2).map(Number);
 // Each has half a gibibyte.
 const processes = Math.min(availableParallelism(), 8);
 
