@@ -932,7 +932,8 @@ export interface Operations {
    *
    * **Cost**: about four passes, and the copies in and out. Rows of fewer than 16 values are computed in double.
    *
-   * **Edge cases**: NaN and infinity stay in their row.
+   * **Edge cases**: NaN and infinity stay in their row. Where 1 / max(norm, epsilon) is beyond the dtype's largest value,
+   * dx is infinite, and NaN where dy is 0.
    *
    * **Source**: the derivative of ONNX LpNormalization.
    *

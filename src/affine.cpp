@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "scaled.h"
 #include "simd.h"
 
 namespace simdnorm {
@@ -38,10 +39,19 @@ bool needs_wide(double factor) {
   return size < 1 / kLargeFactor<T> || size > kLargeFactor<T>;
 }
 
+/// Where nothing is subtracted x keeps its own unit: in one that leaves squares room, a value far smaller than the
+/// group's largest would lose bits, or be 0.
+SIMDNORM_ONCE double normalize_wide(double x, const Statistic& statistic, double scale) {
+  const bool is_centered = statistic.mean != 0 || statistic.low != 0;
+  const double per_unit = 1 / statistic.unit;
+  const double d = (x * (is_centered ? per_unit : 1) - statistic.mean) - statistic.low;
+  const Scaled normalized = Scaled(d) * Scaled(statistic.inv_std) * Scaled(is_centered ? 1 : per_unit);
+  return (normalized * Scaled(scale)).value();
+}
+
 template <class T>
-SIMDNORM_ONCE T apply_wide(T x, const Statistic& statistic, T scale, T bias) {
-  const double d = (x * (1 / statistic.unit) - statistic.mean) - statistic.low;
-  return static_cast<T>(d * statistic.inv_std * scale + bias);
+T apply_wide(T x, const Statistic& statistic, T scale, T bias) {
+  return static_cast<T>(normalize_wide(x, statistic, scale) + bias);
 }
 
 template <bool kBias, class T>
@@ -116,6 +126,8 @@ Statistic given_statistic(double mean, double variance, double epsilon) {
 Statistic norm_statistic(const Moments& moments, Norm norm, double epsilon) {
   const double size = norm == Norm::kSquared ? std::sqrt(moments.m2) : moments.m2;
   const double least = epsilon / moments.unit;
+  // An epsilon that overflows in these units is larger than all norms in them.
+  if (least > std::numeric_limits<double>::max()) return {0, 0, 1 / epsilon, 1};
   // Negated, so that NaN stays NaN.
   const double divisor = !(size <= least) ? size : least;
   // Zeros stay zeros, also beside an epsilon of next to nothing.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "scaled.h"
 #include "sums.h"
 
 namespace simdnorm {
@@ -74,6 +75,7 @@ class Item {
   Item(const Window& window, const Arguments<T>& arguments)
       : window_(window),
         power_(arguments.beta, std::is_same_v<T, float> ? 40 : 60),
+        beta_(std::fabs(arguments.beta)),
         is_divided_(arguments.beta >= 0),
         alpha_(arguments.alpha / static_cast<double>(arguments.size)),
         k_(arguments.k),
@@ -119,17 +121,19 @@ class Item {
     const f64x2 power = power_(s), value = load_at(centre(i));
     const f64x2 result = is_divided_ ? value / power : value * power;
     if constexpr (std::is_same_v<T, double>) {
-      if (is_out_of_range(first_lane(s)) || is_out_of_range(last_lane(s))) {
-        const double lanes[] = {
-            is_out_of_range(first_lane(s)) ? rescued(i) : first_lane(result),
-            kCount == 2 && is_out_of_range(last_lane(s)) ? rescued(i + 1) : last_lane(result)};
+      const bool first = is_out_of_range(first_lane(s)) || is_out_of_range(first_lane(power));
+      const bool last = is_out_of_range(last_lane(s)) || is_out_of_range(last_lane(power));
+      if (first || last) {
+        const double lanes[] = {first ? rescued(i) : first_lane(result),
+                                kCount == 2 && last ? rescued(i + 1) : last_lane(result)};
         return load(lanes);
       }
     }
     return result;
   }
 
-  /// Whether squares of doubles may have overflowed or lost bits. (Those of floats don't, as doubles.)
+  /// Whether squares of doubles, or a power of their sum, may have overflowed or lost bits. (Those of floats don't, as
+  /// doubles.)
   static bool is_out_of_range(double s) { return !(s >= 1e-290 && s <= 1e290); }
 
   /// The same with values measured in a power of two that leaves their squares room.
@@ -138,24 +142,32 @@ class Item {
     for (std::size_t c = 0; c <= reach(); ++c) {
       largest = std::max(largest, std::fabs(values_[i + c * window_.places]));
     }
-    const double unit = largest > 0x1p400 ? 0x1p600 : largest < 0x1p-400 ? 0x1p-600 : 1;
+    const int exponent = largest > 0x1p400 ? 600 : largest < 0x1p-400 ? -600 : 0;
+    const double unit = std::ldexp(1, exponent);
     Total sum = {};
     for (std::size_t c = 0; c <= reach(); ++c) {
       const double value = values_[i + c * window_.places] / unit;
       sum.add(value * value);
     }
-    const double part = alpha_ * sum.value();
-    const double k = k_ / unit / unit;
-    const bool is_k_alone = part == 0 || std::fabs(k) > std::numeric_limits<double>::max();
-    const double power = power_(is_k_alone ? k_ : k + part);
-    const double unit_power = is_k_alone ? 1 : power_(unit);
-    const double value = *centre(i);
-    // The unit on both sides of the power, so that neither half overflows or underflows.
-    return is_divided_ ? value / unit_power / power / unit_power : value * unit_power * power * unit_power;
+    const Scaled s = Scaled(k_) + Scaled(alpha_) * Scaled(sum.value(), 2 * exponent);
+    const Scaled value(*centre(i)), power = wide_power(s);
+    return (is_divided_ ? value / power : value * power).value();
+  }
+
+  /// s^|beta| as the power of its mantissa and those of powers of two as large as leave the doubles room.
+  Scaled wide_power(const Scaled& s) const {
+    Scaled result(power_(s.mantissa()));
+    const int most = static_cast<int>(std::max(1.0, 1000 / std::max(1.0, beta_)));
+    for (int left = s.exponent(), step; left != 0; left -= step) {
+      step = std::clamp(left, -most, most);
+      result = result * Scaled(power_(std::ldexp(1, step)));
+    }
+    return result;
   }
 
   const Window& window_;
   const Power power_;
+  const double beta_;
   const bool is_divided_;
   const double alpha_, k_;
   /// With zeros for the channels that a window lacks on both sides.

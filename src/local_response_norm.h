@@ -16,7 +16,7 @@ namespace simdnorm {
 /// Cost: one pass; size additions and, for beta of 0.75, two square roots for each value. A beta that isn't a
 /// multiple of a power of two takes up to 60 roots.
 /// Edge cases: NaN and infinity have the effect that arithmetic gives them, within the window; finite values
-/// whose squares overflow are right.
+/// whose squares, or powers of whose sums, overflow are right.
 /// Source: Krizhevsky, Sutskever, Hinton 2012, section 3.3, with alpha divided by size as in ONNX LRN.
 ///
 ///   const std::size_t shape[] = {1, 3}, axes[] = {1};

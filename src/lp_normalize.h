@@ -49,7 +49,8 @@ std::uint64_t lp_normalize_scratch(const Arguments<T>& arguments) {
 /// another p.
 /// Accuracy: 1e-6 * max(1, max|dx|); where dy is nearly a multiple of y, 1e-6 * max|dy| / norm.
 /// Cost: about four passes. Rows of fewer than 16 values are computed in double.
-/// Edge cases: NaN and infinity stay in their row. Source: the derivative of ONNX LpNormalization.
+/// Edge cases: NaN and infinity stay in their row. Where 1 / max(norm, epsilon) is beyond T's largest value, dx is infinite,
+/// and NaN where dy is 0. Source: the derivative of ONNX LpNormalization.
 ///
 ///   const std::size_t shape[] = {1, 2}, axes[] = {1};
 ///   const float x[] = {3, -4}, dy[] = {1, 0};

@@ -181,6 +181,28 @@ TEST_CASE("local response norm: constants that make sums of double squares no do
   }
 }
 
+TEST_CASE("local response norm: powers that are no doubles, of results that are") {
+  for (const double beta : {2.0, 2.3, 3.0, 7.25, -2.0, -3.0}) {
+    for (const double size : {1e-300, 1e-150, 1e-50, 1e50, 1e150, 1e300}) {
+      // Such that alpha * x^2, or k, is of the size of other doubles than x^2 is.
+      for (const double s : {1e-120, 1e-40, 1.0, 1e40, 1e120}) {
+        const double alpha = s / size / size;
+        if (!std::isnormal(alpha)) continue;
+        for (const double k : {0.0, s}) {
+          check<double>({.shape = {1, 9},
+                         .axes = {1},
+                         .x = draw<double>(9, 5, 0, size),
+                         .size = 3,
+                         .alpha = alpha,
+                         .beta = beta,
+                         .k = k},
+                        "std " + text(size));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("local response norm reads its scratch and nothing past it") {
   // The last value of an odd number is computed beside nothing, and a k of 0 is out of range there. The padded
   // channels fill the scratch to its last byte where their number is a multiple of 8.

@@ -43,3 +43,32 @@ TEST_CASE("epsilon is the least divisor, not a part of it") {
   CHECK(y(4.999) == y(0));
   check_near({"lpNormalize", {1, 2}, "epsilon 6"}, "y", Values{y(6)}, {Real{1} / 2}, kPromise);
 }
+
+TEST_CASE("doubles far from the largest of their group, and from epsilon, lose no bits") {
+  const double large = 0x1p450;
+  for (const double p : {1.0, 2.0, kInfinity}) {
+    for (const std::size_t units : {3, 17, 100}) {
+      // What is small is a subnormal in the units in which the squares of what is large have room.
+      ValuesOf<double> x = draw<double>(3 * units, 1, 0, 0x1p-460);
+      for (std::size_t row = 0; row < 3; ++row)
+        x[row * units + row] = std::ldexp(large, 100 * static_cast<int>(row));
+      for (const double epsilon : {0.0, 0x1p500}) {
+        const std::string data = "small beside large, epsilon " + text(epsilon);
+        definition::check<double>(
+            kLpNormalize, {.shape = {3, units}, .axes = {1}, .x = x, .epsilon = epsilon, .p = p}, data);
+        ValuesOf<double> columns(x.size());
+        for (std::size_t i = 0; i < x.size(); ++i) columns[i % units * 3 + i / units] = x[i];
+        definition::check<double>(
+            kLpNormalize, {.shape = {units, 3}, .axes = {0}, .x = columns, .epsilon = epsilon, .p = p}, data);
+      }
+      // In the units of such values epsilon overflows.
+      definition::check<double>(kLpNormalize,
+                                {.shape = {1, units},
+                                 .axes = {1},
+                                 .x = draw<double>(units, 1, 0, 0x1p-490),
+                                 .epsilon = 0x1p440,
+                                 .p = p},
+                                "tiny, and a large epsilon");
+    }
+  }
+}

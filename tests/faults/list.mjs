@@ -66,6 +66,18 @@ export const coreFaults = [
   ],
   ['no least divisor', 'src/affine.cpp', '!(size <= least) ? size : least', 'size'],
   [
+    'an epsilon that overflows in a unit',
+    'src/affine.cpp',
+    'if (least > std::numeric',
+    'if (false && least > std::numeric',
+  ],
+  [
+    'small values in the unit of large ones',
+    'src/affine.cpp',
+    'statistic.mean != 0 || statistic.low != 0;',
+    'statistic.unit != 1;',
+  ],
+  [
     'a transposed channel axis',
     'src/view.cpp',
     '{1, before, shape[axis], after, shape[axis], after}',
@@ -135,6 +147,12 @@ export const coreFaults = [
     'src/local_response_norm.cpp',
     'std::min((arguments.size - 1) / 2, reach)',
     'std::min(arguments.size / 2, reach)',
+  ],
+  [
+    'a power that overflows',
+    'src/local_response_norm.cpp',
+    'is_out_of_range(first_lane(s)) || is_out_of_range(first_lane(power))',
+    'is_out_of_range(first_lane(s))',
   ],
   [
     'alpha not divided',

@@ -1,6 +1,7 @@
 // Random calls of the package, many of them wrong: each gives the right result, or a NormError that has changed nothing.
 //
-// SIMDNORM_FUZZ_SECONDS says for how long. A failure says its seed; with it in SIMDNORM_FUZZ_SEED only that call is made.
+// They are the same in each run, or with SIMDNORM_FUZZ_SECONDS others, for that long. A failure says its seed; with it in
+// SIMDNORM_FUZZ_SEED only that call is made.
 
 import { load, NormError, type Simdnorm } from 'simdnorm';
 import { expect, test } from 'vitest';
@@ -9,8 +10,9 @@ import { canary, detach, draw, drawVariance, resizableBuffer, revoked } from '..
 import { narrow, widen } from '../js/float16-conversion.ts';
 import { checkOutputs, Dice, describe, type Kind, type RandomCall, randomCall } from './random-call.ts';
 
-const seconds = Number(process.env.SIMDNORM_FUZZ_SECONDS ?? 6);
-const onlySeed = process.env.SIMDNORM_FUZZ_SEED;
+const { SIMDNORM_FUZZ_SECONDS: asked, SIMDNORM_FUZZ_SEED: onlySeed } = process.env;
+const seconds = Number(asked ?? 20);
+const firstSeed = Number(onlySeed ?? (asked === undefined ? 1 : Math.floor(Math.random() * 2 ** 31)));
 
 type AnyTensor = ReturnType<Simdnorm['tensor']>;
 type Buffer = ArrayBufferLike & { resize?: (bytes: number) => void; resizable?: boolean };
@@ -591,10 +593,9 @@ function checkAround({ outputs }: Made): void {
 test(
   'random calls give the right result or a NormError',
   async () => {
-    const first = onlySeed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(onlySeed);
     const end = performance.now() + 1000 * seconds;
     const isDone = () => onlySeed !== undefined || performance.now() >= end;
-    let seed = first;
+    let seed = firstSeed;
     do {
       const pairs = [await makePair(false), await makePair(true)] as const;
       // A seed says all of its call, but for what the calls before it have left in the memory.
@@ -608,7 +609,7 @@ test(
         other.dispose();
       }
     } while (!isDone());
-    console.log(`${seed - first} calls from seed ${first}: ${JSON.stringify(count)}`);
+    console.log(`${seed - firstSeed} calls from seed ${firstSeed}: ${JSON.stringify(count)}`);
   },
   1000 * (seconds + 60),
 );
@@ -712,12 +713,70 @@ function tryLayer({ sn }: Pair, seed: number): void {
 }
 
 test('random calls of layers give a NormError that changes nothing, or none', async () => {
-  const first = onlySeed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(onlySeed);
   const pair = await makePair(false);
   const end = performance.now() + 1000 * Math.min(5, seconds / 4);
-  let seed = first;
+  let seed = firstSeed;
   do tryLayer(pair, seed++);
   while (onlySeed === undefined && performance.now() < end);
   expect(fingerprint(pair.sn)).toBe(pair.bits);
-  console.log(`${seed - first} layers from seed ${first}`);
+  console.log(`${seed - firstSeed} layers from seed ${firstSeed}`);
+});
+
+// ---------------------------------------------------------------- what is no operation
+
+/** What may have been given is what it was, or garbage. */
+function spoiled<V>(dice: Dice, given: readonly V[]): unknown[] {
+  return given.map((each) => (dice.chance(0.25) ? garbage(dice) : each));
+}
+
+/** Makes a Tensor or folds a batch norm, and looks at what came of it. */
+function tryOther({ sn }: Pair, seed: number): void {
+  const dice = new Dice(seed);
+  const numbers = (n: number) => ofType(dice.oneOf(['float32', 'float64', 'float16']), draw(n, dice.next())).x;
+  const tensors: AnyTensor[] = [];
+  const { used } = sn.memory;
+  const steps: readonly (() => void)[] = [
+    () => {
+      const make = sn.tensor as (...given: unknown[]) => AnyTensor;
+      const dtype = dice.oneOf([undefined, 'float32', 'float64', 'float16']);
+      tensors.push(make(...spoiled<unknown>(dice, [[3, 4], dice.chance(0.3) ? null : numbers(12), dtype])));
+    },
+    () => {
+      const tensor = tensors.at(-1);
+      const subarray = tensor?.subarray as ((...given: unknown[]) => AnyTensor) | undefined;
+      if (tensor) tensors.push(subarray?.call(tensor, ...spoiled(dice, [1, 4])) as AnyTensor);
+    },
+    () => tensors.at(-1)?.free(),
+    () => {
+      const fold = sn.foldBatchNorm as (...given: unknown[]) => { weight: Floats; bias: Floats };
+      const norm = { mean: draw(3, 1), variance: drawVariance(3, 2), scale: draw(3, 3), bias: draw(3, 4) };
+      const name = dice.oneOf([...Object.keys(norm), 'none', 'epsilon']);
+      const given = dice.chance(0.3)
+        ? new sn.BatchNorm(3)
+        : { ...norm, ...(name !== 'none' && { [name]: garbage(dice) }) };
+      const folded = fold(
+        ...spoiled<unknown>(dice, [numbers(12), dice.chance(0.5) ? null : numbers(3), given, { shape: [3, 4] }]),
+      );
+      if (folded.weight.length !== 12 || folded.bias.length !== 3) throw new Error('nothing is folded');
+    },
+  ];
+  try {
+    for (let i = 1 + dice.below(4); i > 0; --i) {
+      try {
+        dice.oneOf(steps)();
+      } catch (error) {
+        if (!(error instanceof NormError) || error.code === 'ERR_STATE') throw error;
+      }
+    }
+    for (const tensor of tensors) tensor.free();
+    if (sn.memory.used !== used) throw new Error(`${sn.memory.used - used} bytes are lost`);
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${error}`, { cause: error });
+  }
+}
+
+test('random Tensors and folds give a NormError that changes nothing, or none', async () => {
+  const pair = await makePair(false);
+  for (let i = 0; i < (onlySeed === undefined ? 5000 : 1); ++i) tryOther(pair, firstSeed + i);
+  expect(fingerprint(pair.sn)).toBe(pair.bits);
 });
