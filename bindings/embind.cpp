@@ -4,7 +4,6 @@
 
 #include <emscripten/bind.h>
 #include <emscripten/heap.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -18,6 +17,23 @@ extern "C" int siprintf(char* text, const char*, ...) {
   *text = 0;
   return 0;
 }
+
+/// Where the module's own memory ends, as the linker has it.
+extern "C" char __heap_base;
+
+/// The end of what embind has asked for.
+static std::uintptr_t free_begin = reinterpret_cast<std::uintptr_t>(&__heap_base);
+
+/// JavaScript divides the memory (allocator.ts). Only embind calls malloc, while it is initialized: it has what the memory
+/// begins with, and keeps its some hundred bytes. A real malloc would be 2 KB.
+extern "C" void* malloc(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 16;
+  const std::uintptr_t begin = (free_begin + kAlignment - 1) / kAlignment * kAlignment;
+  if (bytes > emscripten_get_heap_size() - begin) return nullptr;
+  free_begin = begin + bytes;
+  return reinterpret_cast<void*>(begin);
+}
+extern "C" void free(void*) {}
 
 namespace {
 
@@ -145,9 +161,8 @@ void bind_operations(std::index_sequence<kIndex...>) {
   (emscripten::function(simdnorm::kOperations[kIndex].name, &run<kIndex>), ...);
 }
 
-/// Where the memory begins that JavaScript may divide (allocator.ts). Only embind has called malloc, when it was
-/// initialized, and nothing does afterwards.
-std::uintptr_t free_memory() { return reinterpret_cast<std::uintptr_t>(sbrk(0)); }
+/// Where the memory begins that JavaScript may divide: after the initialization nothing calls malloc.
+std::uintptr_t free_memory() { return free_begin; }
 
 bool resize(std::size_t bytes) { return emscripten_resize_heap(bytes); }
 
