@@ -52,7 +52,7 @@ function start(heap: Heap, op: BackwardOp, dy: unknown, x: unknown, options: unk
 /** What the forward call saved, one for each group. The mean is made again: a saved one is rounded. */
 function setSaved(call: Call, groups: number, why: (call: Call) => string): void {
   call.places = groups;
-  check.optionalVector(call, 'mean', call.given.mean, groups, why);
+  call.savedMean = check.optionalVector(call, 'mean', call.given.mean, groups, why);
   call.invStd = check.optionalVector(call, 'invStd', call.given.invStd, groups, why);
 }
 

@@ -40,6 +40,8 @@ export class Call {
   mean: Numbers | Tensor | undefined;
   variance: Numbers | Tensor | undefined;
   invStd: Numbers | Tensor | undefined;
+  /** Of a gradient, which makes its own. */
+  savedMean: Numbers | Tensor | undefined;
   lengths: Int32Array | undefined;
   meanOut: Numbers | Tensor | undefined;
   varianceOut: Numbers | Tensor | undefined;
@@ -63,8 +65,9 @@ export class Call {
   /** As new, so that nothing of the user's is kept. */
   clear(): void {
     this.given.clear();
+    this.kernel = undefined;
     this.x = this.dy = this.out = this.residual = this.residualOut = undefined;
-    this.scale = this.bias = this.mean = this.variance = this.invStd = undefined;
+    this.scale = this.bias = this.mean = this.variance = this.invStd = this.savedMean = undefined;
     this.meanOut = this.varianceOut = this.invStdOut = this.dScaleOut = this.dBiasOut = undefined;
     this.lengths = undefined;
     this.epsilon = 1e-5;
@@ -85,7 +88,7 @@ function add(
   heap: Heap,
   op: string,
   given: unknown,
-  data: Data | Int32Array | undefined,
+  data: Data | Int32Array,
   type: Stored,
   count: number,
 ): void {
@@ -103,7 +106,7 @@ function use(
   count: number,
 ): void {
   // Short enough to be put wherever it is called: most slots are empty.
-  if (data !== undefined || given !== undefined) add(slot, heap, op, given, data, type, count);
+  if (data !== undefined) add(slot, heap, op, given, data, type, count);
 }
 
 function useSlots(heap: Heap, call: Call): void {
@@ -114,7 +117,8 @@ function useSlots(heap: Heap, call: Call): void {
   use(slots.residual, heap, op, call.residual, call.residual, dtype, length);
   use(slots.scale, heap, op, given.scale, call.scale, type, units);
   use(slots.bias, heap, op, given.bias, call.bias, type, units);
-  use(slots.mean, heap, op, given.mean, call.mean, type, places);
+  use(slots.mean, heap, op, given.mean, call.mean ?? call.savedMean, type, places);
+  slots.mean.isPresent = call.mean !== undefined;
   use(slots.variance, heap, op, given.variance, call.variance, type, places);
   use(slots.invStd, heap, op, given.invStd, call.invStd, type, places);
   use(slots.lengths, heap, op, given.lengths, lengths, 'int32', lengths ? lengths.length : 0);
@@ -179,11 +183,18 @@ function clearParameters({ dScaleOut, dBiasOut }: Call): void {
   if (dBiasOut) valuesOf(dBiasOut).fill(0);
 }
 
+function clearSlots(): void {
+  for (let i = 0; i < usedCount; ++i) (used[i] as Slot).clear();
+  usedCount = 0;
+}
+
 /** Copies in what isn't in the memory, runs the kernel, copies out. Returns y, or null where only statistics are wanted. */
 export function run(heap: Heap, call: Call): Data | null {
   const { op, shape, dtype, length, out } = call;
   const { y } = slots;
   heap.checkUsable(op);
+  // Where the stack was full even what follows an error may not have run.
+  clearSlots();
   let made: Tensor | undefined;
   try {
     useSlots(heap, call);
@@ -207,8 +218,7 @@ export function run(heap: Heap, call: Call): Data | null {
     made = undefined;
     return result;
   } finally {
+    clearSlots();
     made?.free();
-    for (let i = 0; i < usedCount; ++i) (used[i] as Slot).clear();
-    usedCount = 0;
   }
 }

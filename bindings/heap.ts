@@ -46,6 +46,8 @@ export class Heap {
   #capacity = 0;
   #next = 0;
   #used = 0;
+  /** Still when a call is over: it has ended by a trap, or at the end of the stack, where no handler may have run. */
+  #isRunning = false;
   /** Why the instance can't be used any more. */
   #end: 'disposed' | 'trapped' | undefined;
   readonly kernels: Kernels;
@@ -76,7 +78,7 @@ export class Heap {
   }
 
   get isEnded(): boolean {
-    return this.#end !== undefined;
+    return this.#end !== undefined || this.#isRunning;
   }
 
   /** How many bytes can be reserved without asking for more. */
@@ -92,12 +94,14 @@ export class Heap {
   /** Makes every later call an error, and lets go of the memory. */
   end(why: 'disposed' | 'trapped'): void {
     this.#end = why;
+    this.#isRunning = false;
     this.#used = 0;
     this.#view(new ArrayBuffer(0));
     this.#ended();
   }
 
   checkUsable(op: string): void {
+    if (this.#isRunning) this.end('trapped');
     if (this.#end === 'disposed') throw new NormError('ERR_FREED', op, 'this instance has been disposed of');
     if (this.#end === 'trapped') {
       throw new NormError('ERR_STATE', op, 'an earlier call trapped, so this instance is unusable: load a new one');
@@ -247,8 +251,11 @@ export class Heap {
 
   /** Runs an operation. */
   run(op: string, kernel: Kernel): number {
+    this.#isRunning = true;
     try {
-      return kernel();
+      const status = kernel();
+      this.#isRunning = false;
+      return status;
     } catch (cause) {
       // No checked call traps; if one did, what it left can't be trusted.
       this.end('trapped');

@@ -1,7 +1,7 @@
 // Layers: parameters, gradients and running statistics around the operations.
 
 import * as check from './check.js';
-import { type DType, isBits, type Numbers } from './dtype.js';
+import { isBits, type Numbers } from './dtype.js';
 import { NormError } from './errors.js';
 import { resultArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
@@ -19,7 +19,9 @@ type Untyped = { readonly [name in keyof Operations]: Run };
 interface Kept {
   /** Not copied. */
   readonly x: Data;
-  readonly options: { readonly shape: readonly number[]; readonly dtype: 'float16' | undefined };
+  readonly shape: readonly number[];
+  /** What the operations are told of the type of x. */
+  readonly bits: 'float16' | undefined;
   readonly lengths: Int32Array | undefined;
   readonly invStd: Numbers;
 }
@@ -27,8 +29,8 @@ interface Kept {
 /** A checked input of a forward call. */
 interface Input {
   readonly x: Data;
-  readonly dtype: DType;
-  readonly options: { readonly shape: readonly number[]; readonly dtype: 'float16' | undefined };
+  readonly shape: readonly number[];
+  readonly bits: 'float16' | undefined;
   readonly lengths: Int32Array | undefined;
   readonly out: Data | undefined;
 }
@@ -74,14 +76,23 @@ const backwardOptions = new Set(['out']);
 type Given = Record<string, unknown> & { readonly [restored]?: Record<string, unknown> };
 type Constructor = new (...given: unknown[]) => Base;
 
+/** What a layer reads and changes between calls, by its name in messages. */
+interface Own {
+  name: string;
+  values: Data;
+}
+
 /** What all layers do. `op` is the layer's name. */
 abstract class Base {
   training: boolean;
   readonly parameters: readonly Parameter[];
   readonly epsilon: number;
   readonly affine: boolean;
+  protected readonly scale: Float32Array | undefined;
+  protected readonly bias: Float32Array | undefined;
   /** The forward calls that wait for their backward calls. */
   readonly #kept: Kept[] = [];
+  #own: readonly Own[] | undefined;
 
   constructor(
     readonly op: string,
@@ -104,6 +115,8 @@ abstract class Base {
         }),
       ),
     );
+    this.scale = this.parameters.find(({ name }) => name === 'scale')?.value;
+    this.bias = this.parameters.find(({ name }) => name === 'bias')?.value;
   }
 
   /** The extents of an x of a length whose shape isn't given. */
@@ -119,14 +132,6 @@ abstract class Base {
   /** What distinguishes the layer from others of its class. */
   protected abstract fields(): Record<string, unknown>;
 
-  protected get scale(): Float32Array | undefined {
-    return this.parameters.find(({ name }) => name === 'scale')?.value;
-  }
-
-  protected get bias(): Float32Array | undefined {
-    return this.parameters.find(({ name }) => name === 'bias')?.value;
-  }
-
   train(): this {
     this.training = true;
     return this;
@@ -141,23 +146,31 @@ abstract class Base {
     for (const { gradient } of this.parameters) gradient.fill(0);
   }
 
-  /** What the layer reads and changes between calls, by its names in messages. */
-  protected own(): [name: string, values: Data][] {
-    return this.parameters.flatMap(({ name, value, gradient }): [string, Data][] => [
-      [name, value],
-      [`the gradient of ${name}`, gradient],
+  protected own(): Own[] {
+    return this.parameters.flatMap(({ name, value, gradient }) => [
+      { name, values: value },
+      { name: `the gradient of ${name}`, values: gradient },
     ]);
   }
 
-  /** What is written may be neither the layer's own nor an x that a backward call is going to read. */
-  #checkOut(out: unknown, waiting: readonly Pick<Kept, 'x'>[], lengths?: unknown): void {
+  /** What is written may be neither the layer's own nor an x that so many of the waiting backward calls will read. */
+  #checkOut(out: unknown, waiting: number, x?: Data, lengths?: unknown): void {
     // A freed one is the operation's to refuse.
     if (!isData(out) || (Tensor.is(out) && out.freed)) return;
-    const kept = waiting.map(({ x }): [string, Data] => ['an x that backward will need (in eval() none is kept)', x]);
-    for (const [name, values] of [...this.own(), ...kept, ['lengths', lengths] as const]) {
-      if (!isData(values) || !shareMemory(out, values)) continue;
-      throw new NormError('ERR_OVERLAP', this.op, `out shares memory with ${name}`);
+    this.#own ??= this.own();
+    for (let i = 0; i < this.#own.length; ++i) {
+      const { name, values } = this.#own[i] as Own;
+      this.#keepApart(out, values, name);
     }
+    const kept = 'an x that backward will need (in eval() none is kept)';
+    for (let i = 0; i < waiting; ++i) this.#keepApart(out, (this.#kept[i] as Kept).x, kept);
+    this.#keepApart(out, x, kept);
+    this.#keepApart(out, lengths, 'lengths');
+  }
+
+  #keepApart(out: Data, values: unknown, name: string): void {
+    if (!isData(values) || !shareMemory(out, values)) return;
+    throw new NormError('ERR_OVERLAP', this.op, `out shares memory with ${name}`);
   }
 
   /** Runs an operation, whose errors are then those of the layer. */
@@ -181,12 +194,12 @@ abstract class Base {
     const out = check.optionalValues(op, 'out', o.out, dtype, length);
     const lengths = check.lengthsOf(op, o.lengths, shape);
     const bits = isBits(values) ? 'float16' : undefined;
-    const input: Input = { x: values, dtype, options: { shape, dtype: bits }, lengths, out };
+    const input: Input = { x: values, shape, bits, lengths, out };
     // The operation is given copies of the lengths.
-    if (out) this.#checkOut(out, training ? [...this.#kept, input] : this.#kept, o.lengths);
+    if (out) this.#checkOut(out, this.#kept.length, training ? values : undefined, o.lengths);
     const invStd = training ? newStatistics({ op, dtype }, this.groups(shape)) : undefined;
     const y = this.#run(() => this.run(input, invStd));
-    if (invStd) this.#kept.push({ x: values, options: input.options, lengths, invStd });
+    if (invStd) this.#kept.push({ x: values, shape, bits, lengths, invStd });
     return y;
   }
 
@@ -197,7 +210,7 @@ abstract class Base {
       const why = this.training ? 'none waits for it' : 'in eval() none is kept';
       throw new NormError('ERR_STATE', this.op, `backward answers a forward call while training, and ${why}`);
     }
-    if (o.out) this.#checkOut(o.out, this.#kept.slice(0, -1));
+    if (o.out) this.#checkOut(o.out, this.#kept.length - 1);
     const { dx, dScale, dBias } = this.#run(() => this.gradients(dy, kept, o.out));
     this.#kept.pop();
     for (const { name, gradient } of this.parameters) {
@@ -228,6 +241,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   /** Over the last axes, along which the parameters are. */
   abstract class OverLast extends Base {
     readonly shape: readonly number[];
+    protected readonly axes: readonly number[];
     readonly #size: number;
 
     constructor(op: string, shape: unknown, options: unknown, names: readonly Parameter['name'][]) {
@@ -235,6 +249,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       const size = extents.reduce((product, extent) => product * extent, 1);
       super(op, size, objectOf(op, options, layerOptions), names);
       this.shape = Object.freeze(extents);
+      this.axes = extents.map((_, i) => i - extents.length);
       this.#size = size;
     }
 
@@ -266,10 +281,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return shape.slice(0, shape.length - this.shape.length).reduce((product, extent) => product * extent, 1);
     }
 
-    protected get axes(): number[] {
-      return this.shape.map((_, i) => i - this.shape.length);
-    }
-
     protected fields() {
       return { shape: [...this.shape] };
     }
@@ -280,14 +291,14 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super('LayerNorm', shape, options, ['scale', 'bias']);
     }
 
-    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
+    protected run({ x, shape, bits, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axes, scale, bias, epsilon } = this;
-      return run.layerNorm(x, { ...options, axes, lengths, scale, bias, epsilon, out, invStdOut });
+      return run.layerNorm(x, { shape, dtype: bits, axes, lengths, scale, bias, epsilon, out, invStdOut });
     }
 
-    protected gradients(dy: unknown, { x, options, lengths, invStd }: Kept, out: unknown): Gradients {
+    protected gradients(dy: unknown, { x, shape, bits, lengths, invStd }: Kept, out: unknown): Gradients {
       const { axes, scale, epsilon } = this;
-      return run.layerNormBackward(dy, x, { ...options, axes, lengths, scale, epsilon, invStd, out });
+      return run.layerNormBackward(dy, x, { shape, dtype: bits, axes, lengths, scale, epsilon, invStd, out });
     }
   }
 
@@ -296,14 +307,14 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super('RmsNorm', shape, options, ['scale']);
     }
 
-    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
+    protected run({ x, shape, bits, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axes, scale, epsilon } = this;
-      return run.rmsNorm(x, { ...options, axes, lengths, scale, epsilon, out, invStdOut });
+      return run.rmsNorm(x, { shape, dtype: bits, axes, lengths, scale, epsilon, out, invStdOut });
     }
 
-    protected gradients(dy: unknown, { x, options, lengths, invStd }: Kept, out: unknown): Gradients {
+    protected gradients(dy: unknown, { x, shape, bits, lengths, invStd }: Kept, out: unknown): Gradients {
       const { axes, scale, epsilon } = this;
-      return run.rmsNormBackward(dy, x, { ...options, axes, lengths, scale, epsilon, invStd, out });
+      return run.rmsNormBackward(dy, x, { shape, dtype: bits, axes, lengths, scale, epsilon, invStd, out });
     }
   }
 
@@ -358,14 +369,23 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return (shape[0] as number) * this.#groups;
     }
 
-    protected run({ x, options, out }: Input, invStdOut: Numbers | undefined): Data {
+    protected run({ x, shape, bits, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axis, scale, bias, epsilon } = this;
-      return run.groupNorm(x, { ...options, axis, groups: this.#groups, scale, bias, epsilon, out, invStdOut });
+      return run.groupNorm(x, { shape, dtype: bits, axis, groups: this.#groups, scale, bias, epsilon, out, invStdOut });
     }
 
-    protected gradients(dy: unknown, { x, options, invStd }: Kept, out: unknown): Gradients {
+    protected gradients(dy: unknown, { x, shape, bits, invStd }: Kept, out: unknown): Gradients {
       const { axis, scale, epsilon } = this;
-      return run.groupNormBackward(dy, x, { ...options, axis, groups: this.#groups, scale, epsilon, invStd, out });
+      return run.groupNormBackward(dy, x, {
+        shape,
+        dtype: bits,
+        axis,
+        groups: this.#groups,
+        scale,
+        epsilon,
+        invStd,
+        out,
+      });
     }
 
     protected override fields(): Record<string, unknown> {
@@ -384,14 +404,14 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return (shape[0] as number) * this.channels;
     }
 
-    protected run({ x, options, out }: Input, invStdOut: Numbers | undefined): Data {
+    protected run({ x, shape, bits, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axis, scale, bias, epsilon } = this;
-      return run.instanceNorm(x, { ...options, axis, scale, bias, epsilon, out, invStdOut });
+      return run.instanceNorm(x, { shape, dtype: bits, axis, scale, bias, epsilon, out, invStdOut });
     }
 
-    protected gradients(dy: unknown, { x, options, invStd }: Kept, out: unknown): Gradients {
+    protected gradients(dy: unknown, { x, shape, bits, invStd }: Kept, out: unknown): Gradients {
       const { axis, scale, epsilon } = this;
-      return run.instanceNormBackward(dy, x, { ...options, axis, scale, epsilon, invStd, out });
+      return run.instanceNormBackward(dy, x, { shape, dtype: bits, axis, scale, epsilon, invStd, out });
     }
   }
 
@@ -429,24 +449,29 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return this.#batchesSeen;
     }
 
-    protected override own(): [name: string, values: Data][] {
-      return [...super.own(), ['runningMean', this.runningMean], ['runningVariance', this.runningVariance]];
+    protected override own(): Own[] {
+      const statistics = [
+        { name: 'runningMean', values: this.runningMean },
+        { name: 'runningVariance', values: this.runningVariance },
+      ];
+      return [...super.own(), ...statistics];
     }
 
     protected groups(): number {
       return this.channels;
     }
 
-    protected run({ x, options, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
+    protected run({ x, shape, bits, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
       const { axis, scale, bias, epsilon } = this;
-      const common = { ...options, axis, scale, bias, epsilon, out };
-      check.lengthsBesideChannels(this.op, check.axisOf(this.op, 'axis', axis, options.shape), lengths);
+      check.lengthsBesideChannels(this.op, check.axisOf(this.op, 'axis', axis, shape), lengths);
       if (!invStdOut) {
         // Inference has no use for lengths, but what is past them is 0 there as well.
-        const given = { ...common, mean: this.runningMean, variance: this.runningVariance };
+        const { runningMean: mean, runningVariance: variance } = this;
+        const given = { shape, dtype: bits, axis, scale, bias, epsilon, mean, variance, out };
         return run.batchNorm(x, given, lengths);
       }
-      const { y, mean, variance, count } = this.#train(x, { ...common, lengths, invStdOut });
+      const given = { shape, dtype: bits, axis, scale, bias, epsilon, lengths, out, invStdOut };
+      const { y, mean, variance, count } = this.#train(x, given);
       const countOf = (channel: number): number => (typeof count === 'number' ? count : count[channel]);
       const hasData = (channel: number) => countOf(channel) > 0;
       const unbiased = (value: number, channel: number) => (value * countOf(channel)) / (countOf(channel) - 1);
@@ -469,9 +494,9 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       }
     }
 
-    protected gradients(dy: unknown, { x, options, lengths, invStd }: Kept, out: unknown): Gradients {
+    protected gradients(dy: unknown, { x, shape, bits, lengths, invStd }: Kept, out: unknown): Gradients {
       const { axis, scale, epsilon } = this;
-      return run.batchNormTrainingBackward(dy, x, { ...options, axis, lengths, scale, epsilon, invStd, out });
+      return run.batchNormTrainingBackward(dy, x, { shape, dtype: bits, axis, lengths, scale, epsilon, invStd, out });
     }
 
     protected override fields(): Record<string, unknown> {

@@ -47,10 +47,10 @@ export class Slot {
   ) {}
 
   /** `count` is how many values it had when it was checked: a worker may have made more of them since. */
-  fill(heap: Heap, op: string, given: unknown, data: Data | Int32Array | undefined, type: Stored, count: number): void {
-    const isOwn = data !== undefined && data === given;
-    this.#locate(heap, op, given);
-    this.isPresent = data !== undefined;
+  fill(heap: Heap, op: string, given: unknown, data: Data | Int32Array, type: Stored, count: number): void {
+    const isOwn = data === given;
+    this.#locate(heap, op, given, isOwn);
+    this.isPresent = true;
     this.data = data;
     this.type = type;
     this.bytes = bytesOf(type) * count;
@@ -67,13 +67,14 @@ export class Slot {
 
   /** For values that will be made anew. */
   fillNew(type: Stored, count: number): void {
+    this.clear();
     this.isPresent = true;
     this.type = type;
     this.bytes = bytesOf(type) * count;
     this.#home = 0;
   }
 
-  #locate(heap: Heap, op: string, given: unknown): void {
+  #locate(heap: Heap, op: string, given: unknown, isData: boolean): void {
     this.#buffer = undefined;
     this.#isTensor = false;
     const tag = typedArrayTag.call(given);
@@ -82,11 +83,12 @@ export class Slot {
       this.#buffer = bufferOf(given as Values);
       this.#begin = beginOf(given as Values);
       this.#end = this.#begin + bytesIn(given as Values);
-    } else if (Tensor.is(given)) {
+    } else if (isData || Tensor.is(given)) {
+      const tensor = given as Tensor;
       this.#isTensor = true;
-      this.#storedType = given.dtype;
-      this.#begin = Tensor.addressOf(given, op, this.name, heap);
-      this.#end = this.#begin + given.length * bytesOf(given.dtype);
+      this.#storedType = tensor.dtype;
+      this.#begin = Tensor.addressOf(tensor, op, this.name, heap);
+      this.#end = this.#begin + tensor.length * bytesOf(tensor.dtype);
       this.#buffer = heap.buffer;
     }
   }

@@ -48,16 +48,8 @@ export class Tensor {
   }
 
   static is(value: unknown): value is Tensor {
-    // The first is asked in a third of the time; the second can't be fooled by prototypes.
-    return value instanceof Tensor && Tensor.#has(value);
-  }
-
-  static #has(value: Tensor): boolean {
-    try {
-      return value.#address >= 0;
-    } catch {
-      return false;
-    }
+    // Unlike instanceof, this runs no traps of proxies.
+    return typeof value === 'object' && value !== null && #address in value;
   }
 
   /** Where the values are, for an operation of an instance. */

@@ -185,6 +185,7 @@ SIMDNORM_ONCE Moments wide_moments(const Block<T>& block, Fold fold) {
   const bool is_simple = fold == Fold::kMoments ? std::isfinite(first) : first == 0;
   if (is_simple && block.all_equal()) {
     const double unit = any.unit_for(std::fabs(first));
+    if (fold != Fold::kMoments) return {any.count(), 0, 0, 0, unit, 0};
     // With a low part of +0 the mean of -0 would be +0.
     return {any.count(), first / unit, -0.0, 0, unit, 0};
   }
