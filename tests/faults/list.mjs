@@ -5,8 +5,8 @@ export const coreFaults = [
   [
     'one-pass variance',
     'src/moments.cpp',
-    '  T pivot = choose_pivot(x, length);',
-    '  PairTotal<T> t = {};\n  sweep_pairs(x, length, T{0}, t);\n  const Sums s = sums_of(t);\n  return {count, s.d / count, 0, s.dd - s.d * s.d / count, 1};\n  T pivot = 0;',
+    '  const T pivot = choose_pivot(x, length);',
+    '  PairTotal<T> t = {};\n  sweep_pairs(x, length, T{0}, t);\n  const Sums s = sums_of(t);\n  return {count, s.d / count, 0, s.dd - s.d * s.d / count, 1};\n  const T pivot = 0;',
   ],
   ['sums about a far pivot believed', 'src/moments.cpp', '<= kFarPivot * m2', '<= 1e30 * m2'],
   ['sums in float only', 'src/sums.h', 'kBlockSteps = 6;', 'kBlockSteps = 1200;'],
@@ -21,12 +21,7 @@ export const coreFaults = [
   ['tiny doubles are not scaled', 'src/moments.cpp', 'if (may_be_scaled && largest < 0x1p-400)', 'if (false)'],
   ['units ignored in a merge', 'src/moments.cpp', 'if (a.unit < b.unit) return', 'if (false) return'],
   ['a NaN among magnitudes lost', 'src/moments.cpp', 'return a != a || b <= a ? a : b;', 'return b > a ? b : a;'],
-  [
-    'the last 1 to 3 values left out of the sums',
-    'src/moments.cpp',
-    'if (count > 0) odd = odd',
-    'if (false) odd = odd',
-  ],
+  ['the last 1 to 3 values left out of the sums', 'src/sweep.h', 'if (count > 0) odd = odd', 'if (false) odd = odd'],
   [
     'the last rows of a column left out',
     'src/moments.cpp',
