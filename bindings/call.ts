@@ -146,12 +146,15 @@ function runKernel(heap: Heap, call: Call): void {
   let bytes = 0;
   for (let i = 0; i < usedCount; ++i) bytes += (used[i] as Slot).room;
   let scratchBytes = 0;
+  let isMeasured = true;
   // What is there already is usually enough. Otherwise it is measured, which takes no data: what was reserved for that
   // would lie idle beside what replaces it.
-  if (call.hasScratch) scratchBytes = heap.workspace > bytes ? heap.workspace - bytes : onlyMeasure;
+  if (call.hasScratch) {
+    isMeasured = heap.workspace > bytes;
+    scratchBytes = isMeasured ? heap.workspace - bytes : onlyMeasure;
+  }
   let status = moreScratch;
   while (status === moreScratch) {
-    const isMeasured = scratchBytes !== onlyMeasure;
     heap.reserve(op, isMeasured ? bytes + scratchBytes : 0);
     heap.clearWords(block + offsets.x, block + offsets.scratch);
     for (let i = 0; i < usedCount; ++i) (used[i] as Slot).place(heap, op, isMeasured);
@@ -172,6 +175,7 @@ function runKernel(heap: Heap, call: Call): void {
 
     status = heap.run(op, call.kernel as Kernel);
     scratchBytes = heap.readWord(block + offsets.scratchBytes);
+    isMeasured = true;
   }
   if (status !== 0) {
     throw new NormError('ERR_AXIS', op, `not possible over axes [${axes.join(', ')}] of rank ${shape.length}`);
