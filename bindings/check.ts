@@ -46,7 +46,8 @@ export function kindOf(value: unknown): string {
 export function attachedLength(op: string, name: string, values: Data | Int32Array): number {
   const length = lengthOf(values);
   if (length > 0 || Tensor.is(values) || !isDetached(values)) return length;
-  throw new NormError('ERR_TYPE', op, `the buffer of ${name} is detached (was it transferred?)`);
+  const why = 'transferred, or of a Tensor from before the memory grew: ask for tensor.data again';
+  throw new NormError('ERR_TYPE', op, `the buffer of ${name} is detached (${why})`);
 }
 
 const arraysOf = {
@@ -59,12 +60,19 @@ function hintForBits(value: unknown): string {
   return isBits(value) ? ": if these are float16 bits, say dtype: 'float16'" : '';
 }
 
+/** How to make one array of one that has others in it, or undefined where it has none. */
+function flattened(name: string, values: readonly unknown[]): string | undefined {
+  const first = values[0];
+  if (isArray(first)) return `${name}.flat(Infinity)`;
+  // These flat() leaves as they are.
+  return ArrayBuffer.isView(first) ? `${name}.flatMap((row) => [...row])` : undefined;
+}
+
 /** What may help whoever gave something else than a typed array of floats. */
-function hintFor(value: unknown): string {
+export function hintFor(name: string, value: unknown): string {
   if (!isArray(value)) return hintForBits(value);
-  const first = value[0];
-  const isNested = typeof first === 'object' && first !== null;
-  return isNested ? ': use Float32Array.from(x.flat(Infinity)) and shape' : ': use Float32Array.from(...)';
+  const flat = flattened(name, value);
+  return flat ? `: use Float32Array.from(${flat}) and shape` : ': use Float32Array.from(...)';
 }
 
 /** The type of x. The option says what the bits of Uint16Arrays are: x's, or those of parameters beside another x. */
@@ -73,7 +81,7 @@ export function dtypeOf(op: string, x: unknown, option: unknown, isOfParameters 
   if (option === undefined || option === null) {
     if (dtype) return dtype;
     const expected = 'a Float32Array, a Float64Array, a Float16Array or a Tensor';
-    throw new NormError('ERR_TYPE', op, `x must be ${expected}, got ${kindOf(x)}${hintFor(x)}`);
+    throw new NormError('ERR_TYPE', op, `x must be ${expected}, got ${kindOf(x)}${hintFor('x', x)}`);
   }
   if (option !== 'float16') {
     const why = 'Float32Array and Float64Array say what they are';
@@ -161,6 +169,8 @@ export function vector<C extends VectorCall>(
     const expected = 'a Float32Array, a Float64Array, a Float16Array, a Tensor or an array of numbers';
     throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}${hintForBits(value)}`);
   }
+  const flat = flattened(name, value);
+  if (flat) throw new NormError('ERR_TYPE', op, `${name}[0] must be a number, got ${kindOf(value[0])}: use ${flat}`);
   sameLength(op, name, value.length, length, why, call);
   return Float64Array.from(value, (element, i) => {
     if (typeof element === 'number') return element;
@@ -226,13 +236,23 @@ const otherNames: Record<string, readonly string[]> = {
   epsilon: ['eps'],
   scale: ['gamma', 'weight', 'gain'],
   bias: ['beta', 'offset'],
-  axes: ['axis', 'dim', 'dims', 'normalized_shape', 'normalizedShape'],
+  axes: ['axis', 'dim', 'dims'],
   axis: ['axes', 'dim', 'channel_axis', 'channelAxis'],
   groups: ['num_groups', 'numGroups'],
   mean: ['running_mean', 'runningMean'],
   variance: ['var', 'running_var', 'runningVar', 'runningVariance'],
   lengths: ['mask'],
+  affine: ['elementwise_affine', 'elementwiseAffine'],
 };
+
+/** What to do instead of an option that none of ours stands for. */
+function adviceFor(op: string, name: string, names: readonly string[]): string | undefined {
+  if (op === 'batchNorm' && name === 'training') return "batchNormTraining goes by the batch's own statistics";
+  const isShape = name === 'normalized_shape' || name === 'normalizedShape';
+  return isShape && names.includes('axes')
+    ? 'give shape, that of x, and axes, numbers of axes such as [-2, -1]'
+    : undefined;
+}
 
 function nearestName(name: string, names: readonly string[]): string | undefined {
   const known = names.find((candidate) => otherNames[candidate]?.includes(name));
@@ -245,7 +265,8 @@ function nearestName(name: string, names: readonly string[]): string | undefined
 function rejectUnknown(op: string, given: string, names: readonly string[]): never {
   const name = given.slice(0, 40);
   const nearest = nearestName(name, names);
-  const hint = nearest ? `did you mean '${nearest}'?` : `there are ${names.join(', ')}`;
+  const offer = nearest ? `did you mean '${nearest}'?` : `there are ${names.join(', ')}`;
+  const hint = adviceFor(op, name, names) ?? offer;
   throw new NormError('ERR_TYPE', op, `no option '${name}': ${hint}`);
 }
 
@@ -501,7 +522,8 @@ export function axisOf(
   if (typeof value !== 'number') {
     throw new NormError('ERR_TYPE', op, `${name} must be an integer, got ${kindOf(value)}`);
   }
-  const range = rank === 0 ? 'it has no axes' : `its axes are ${-rank} to ${rank - 1}`;
+  const hint = rank === 1 ? ' (pass shape if x has more)' : '';
+  const range = rank === 0 ? 'it has no axes' : `its axes are ${-rank} to ${rank - 1}${hint}`;
   throw new NormError('ERR_AXIS', op, `${name} ${value} is out of range for shape ${list(shape)}: ${range}`);
 }
 

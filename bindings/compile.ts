@@ -77,8 +77,9 @@ async function compileResponse(name: string, response: Response): Promise<WebAss
 
 async function compileUrl(url: string): Promise<WebAssembly.Module> {
   if (!/^[a-z][a-z\d+.-]+:/i.test(url) && typeof location === 'undefined') {
-    const relative = `${JSON.stringify(url)} is relative, and there is no page that it could be relative to`;
-    throw failure(`${relative}: pass a whole one, such as pathToFileURL('simdnorm.wasm') of node:url`);
+    const quoted = JSON.stringify(url);
+    const why = 'no whole URL, and there is no page that it could be relative to';
+    throw failure(`${quoted} is ${why}: for a file pass pathToFileURL(${quoted}) of node:url`);
   }
   // Unlike an import of 'node:fs', this leaves nothing for bundlers to resolve. Fetch of Node can't read the disk.
   const fs = /^file:/i.test(url) && typeof process === 'object' ? process.getBuiltinModule?.('node:fs') : undefined;

@@ -40,7 +40,11 @@ function floatsOf(name: string, value: unknown): Values {
     return check.values(op, name, value, check.dtypeOf(op, value, undefined)) as Values;
   }
   const expected = 'a Float32Array, a Float64Array or a Float16Array';
-  throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${check.kindOf(value)}`);
+  throw new NormError(
+    'ERR_TYPE',
+    op,
+    `${name} must be ${expected}, got ${check.kindOf(value)}${check.hintFor(name, value)}`,
+  );
 }
 
 export interface Folded {

@@ -85,8 +85,13 @@ async function start(options: LoadOptions, own: OwnModule, ended: () => void): P
   const heap = new Heap(glue, memory, limit, ended);
   const bound: Record<string, unknown> = {};
   for (const [name, run] of Object.entries({ ...forward, ...backward })) {
+    const hasThird = name in backward || name === 'batchNorm';
     // x, options and lengths; or dy, x and options.
     bound[name] = (first: unknown, second?: unknown, third?: unknown) => {
+      if (!hasThird && third !== undefined && third !== null) {
+        const why = 'scale and all else go into the options, { shape, scale, ... }';
+        throw new NormError('ERR_TYPE', name, `there is no third argument, got ${kindOf(third)}: ${why}`);
+      }
       try {
         return run(heap, first, second, third);
       } finally {

@@ -61,8 +61,9 @@ export interface Tensor<D extends DType = DType> extends Disposal {
   /** Whether it, its owner or its instance has been freed. */
   readonly freed: boolean;
   /**
-   * A flat window on the same memory, from element `begin` to `end` as in arrays, so that large work can be done in pieces.
-   * It owns nothing; using it after the owner is freed is ERR_FREED.
+   * A window on the same memory, from element `begin` to `end` as in arrays, so that large work can be done in pieces. It
+   * is flat: where it has several rows, pass their `shape` to the operation. It owns nothing; using it after the owner is
+   * freed is ERR_FREED.
    */
   subarray(begin?: number, end?: number): Tensor<D>;
   /** Frees the memory; freeing twice does nothing. Using a freed tensor is ERR_FREED. */
@@ -82,7 +83,7 @@ type Given<O> = [O][O extends unknown ? 0 : never];
 interface Common {
   /** Extents of x. Default: a Tensor's own shape, else [x.length]. */
   shape?: Shape | undefined;
-  /** Only for Uint16Array input, x or parameters beside another x: what its bits are. */
+  /** What the bits of Uint16Arrays are: those of x, or of parameters beside an x of another type. */
   dtype?: 'float16' | undefined;
 }
 
@@ -92,6 +93,15 @@ interface Result<O> {
    * Where y goes, and what is returned: an array or Tensor of x's type and length. May be x itself; any other overlap is
    * ERR_OVERLAP. Without it a new array is made, which for large ones costs more than the normalization; a Tensor where x
    * is one.
+   */
+  out?: O | undefined;
+}
+
+/** @inline */
+interface GradientResult<O> {
+  /**
+   * Where dx goes, and what `dx` is then: an array or Tensor of x's type and length. May be dy or x itself; any other
+   * overlap is ERR_OVERLAP. Without it a new array is made, or a Tensor where x is one.
    */
   out?: O | undefined;
 }
@@ -669,7 +679,7 @@ export interface Operations {
   layerNormBackward<X extends Input, O extends Input = X>(
     dy: X,
     x: X,
-    options?: LayerNormBackwardOptions & Result<O>,
+    options?: LayerNormBackwardOptions & GradientResult<O>,
   ): Gradients<Given<O>, X>;
 
   /**
@@ -715,7 +725,7 @@ export interface Operations {
   rmsNormBackward<X extends Input, O extends Input = X>(
     dy: X,
     x: X,
-    options?: RmsNormBackwardOptions & Result<O>,
+    options?: RmsNormBackwardOptions & GradientResult<O>,
   ): Omit<Gradients<Given<O>, X>, 'dBias'>;
 
   /**
@@ -764,7 +774,7 @@ export interface Operations {
   instanceNormBackward<X extends Input, O extends Input = X>(
     dy: X,
     x: X,
-    options?: InstanceNormBackwardOptions & Result<O>,
+    options?: InstanceNormBackwardOptions & GradientResult<O>,
   ): Gradients<Given<O>, X>;
 
   /**
@@ -811,7 +821,7 @@ export interface Operations {
   groupNormBackward<X extends Input, O extends Input = X>(
     dy: X,
     x: X,
-    options: GroupNormBackwardOptions & Result<O>,
+    options: GroupNormBackwardOptions & GradientResult<O>,
   ): Gradients<Given<O>, X>;
 
   /**
@@ -858,7 +868,7 @@ export interface Operations {
   batchNormBackward<X extends Input, O extends Input = X>(
     dy: X,
     x: X,
-    options: BatchNormBackwardOptions & Result<O>,
+    options: BatchNormBackwardOptions & GradientResult<O>,
   ): Gradients<Given<O>, X>;
 
   /**
@@ -907,7 +917,7 @@ export interface Operations {
   batchNormTrainingBackward<X extends Input, O extends Input = X>(
     dy: X,
     x: X,
-    options?: BatchNormTrainingBackwardOptions & Result<O>,
+    options?: BatchNormTrainingBackwardOptions & GradientResult<O>,
   ): Gradients<Given<O>, X>;
 
   /**
@@ -950,7 +960,7 @@ export interface Operations {
   lpNormalizeBackward<X extends Input, O extends Input = X>(
     dy: X,
     x: X,
-    options?: LpNormalizeOptions & Result<O>,
+    options?: LpNormalizeOptions & GradientResult<O>,
   ): Pick<Gradients<Given<O>, X>, 'dx'>;
 }
 
@@ -958,7 +968,7 @@ export interface Operations {
 export interface LayerOptions {
   /** Added to the variance inside the root, in units of x squared. Default 1e-5; 0 is allowed. */
   epsilon?: number | undefined;
-  /** Default true: scale 1 and bias 0, which are learned. */
+  /** Default true: scale 1 and bias 0, which are learned. false: neither. */
   affine?: boolean | undefined;
 }
 
@@ -987,7 +997,7 @@ export interface Parameter {
 interface ForwardOptions<O> extends Common, Ragged, Result<O> {}
 
 /**
- * What all layers have.
+ * What all layers have. A new one trains: for inference call eval() first.
  *
  * @category Layers
  */
@@ -998,7 +1008,10 @@ export interface Layer {
   train(): this;
   /** For inference: forward keeps nothing, and batch norm goes by its running statistics. */
   eval(): this;
-  /** For an optimizer: for (const { value, gradient } of layer.parameters) ... */
+  /**
+   * For an optimizer: for (const { value, gradient } of layer.parameters) ...; and for weights from elsewhere, which go into
+   * the `value` of the parameter with their `name`.
+   */
   readonly parameters: readonly Parameter[];
   /**
    * Normalizes x, by the parameters as they are now.
@@ -1011,7 +1024,7 @@ export interface Layer {
    */
   forward<X extends Input, O extends Input = X>(x: X, options?: ForwardOptions<O>): Given<O>;
   /** Adds to the gradients and returns dx. Without a forward to answer: ERR_STATE. */
-  backward<X extends Input, O extends Input = X>(dy: X, options?: Result<O>): Given<O>;
+  backward<X extends Input, O extends Input = X>(dy: X, options?: GradientResult<O>): Given<O>;
   /** Before the next step of an optimizer: makes all gradients 0. */
   zeroGradients(): void;
   /**
@@ -1281,7 +1294,8 @@ export interface Layers {
  */
 export interface Simdnorm extends Operations, Layers {
   /**
-   * A Tensor of a shape, with `values` (converted to its dtype, rounded to nearest even), or of zeros.
+   * A Tensor of a shape, with `values` (converted to its dtype, rounded to nearest even), or of zeros. The shape comes
+   * first: `tensor([1, 2, 3])` has six zeros.
    *
    * **Shapes**: `values` has as many values as the shape. With dtype 'float16' a Uint16Array is taken for bits.
    *

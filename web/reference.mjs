@@ -48,5 +48,7 @@ export function load(app) {
   app.renderer.on(PageEvent.END, (page) => {
     // It sets the theme before there is anything to see, which main.js does as well: the site's policy forbids it.
     page.contents = page.contents.replace(/<script>.*?<\/script>/s, '');
+    // Nor may the README's tables have styles.
+    page.contents = page.contents.replaceAll(' style="text-align:right"', ' align="right"');
   });
 }

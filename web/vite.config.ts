@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { defineConfig } from 'vite';
+import { defineConfig, type Plugin } from 'vite';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -10,8 +10,22 @@ const isolation = {
 
 const emptyStyle = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='";
 
+/** Says where the reference is too. */
+const printReference: Plugin = {
+  name: 'print-reference',
+  configurePreviewServer(server) {
+    const { printUrls } = server;
+    server.printUrls = () => {
+      printUrls();
+      const [page] = server.resolvedUrls?.local ?? [];
+      if (page) server.config.logger.info(`  ➜  Reference: ${new URL('api/modules.html', page)}`);
+    };
+  },
+};
+
 export default defineConfig({
   root: here('.'),
+  plugins: [printReference],
   // Relative, so that the built folder works under any path of any host.
   base: './',
   resolve: { alias: { simdnorm: here('../dist/index.js') } },

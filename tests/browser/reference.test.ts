@@ -61,6 +61,28 @@ async function navigation(): Promise<Record<string, Record<string, string>>> {
   );
 }
 
+test('its first page is the README, whose links lead somewhere', async () => {
+  expect(await page.$eval('.col-content', (element) => element.textContent)).toContain('npm install simdnorm');
+  const broken = await page.$$eval('.col-content a[href^="#"]', (links) =>
+    links
+      .map((link) => (link.getAttribute('href') as string).slice(1))
+      .filter((place) => place && !document.getElementById(place)),
+  );
+  expect(broken).toEqual([]);
+});
+
+test('the list of all functions says what each is, in a sentence', async () => {
+  const { members } = documented();
+  await page.goto(new URL('modules.html', page.url()).href);
+  const summaries = await page.$$eval('.tsd-member-summaries dt a:first-of-type', (links) =>
+    links.map((link) => [link.textContent, link.closest('dt')?.nextElementSibling?.textContent?.trim()]),
+  );
+  const sentences = Object.fromEntries(summaries);
+  const functions = members.filter((name) => !['memory', 'version', 'dispose'].includes(name));
+  expect(functions.length).toBeGreaterThan(20);
+  for (const name of functions) expect(sentences[name], name).toMatch(/^[A-Z].{15,}\.$/s);
+});
+
 /** Of the functions: what their documentation has, in this order, and behind it an example. */
 const contents = ['Shapes', 'Buffers', 'Errors', 'Accuracy', 'Cost', 'Edge cases', 'Source'];
 

@@ -86,9 +86,9 @@ function notFloats(): [string, (a: Arrays) => unknown, ...Says][] {
         [5, 6, 7, 8],
         [9, 10, 11, 12],
       ],
-      /nested|flat/i,
+      'Float32Array.from(x.flat(Infinity)) and shape',
     ],
-    ['an Array of Float32Arrays', (a) => [a.x.subarray(0, 4), a.x.subarray(4, 8)], 'an Array'],
+    ['an Array of Float32Arrays', (a) => [a.x.subarray(0, 4), a.x.subarray(4, 8)], 'x.flatMap((row) => [...row])'],
     ['an Int32Array', (a) => Int32Array.from(a.x), 'an Int32Array'],
     ['an Int16Array', (a) => Int16Array.from(a.x), 'an Int16Array'],
     ['a Uint8Array', (a) => new Uint8Array(a.x.buffer), 'a Uint8Array'],
@@ -125,6 +125,15 @@ for (const op of allOps) {
     };
     bad.push({ title: `x a detached ${kind.name}`, op, code: 'ERR_TYPE', instead, says: ['x', 'detached'] });
   }
+  const stale = (a: Arrays) => {
+    const tensor = sn.tensor([12]);
+    const { data } = tensor;
+    sn.tensor([sn.memory.capacity / 4]).free();
+    tensor.free();
+    return call(sn, op, data, { ...required[op], shape: shapes[op] }, a.dy);
+  };
+  const says = ['x', 'detached', 'the memory grew', 'tensor.data again'];
+  bad.push({ title: 'x a view from before the memory grew', op, code: 'ERR_TYPE', instead: stale, says });
   bad.push({ title: 'nothing at all', op, code: 'ERR_TYPE', instead: () => call(sn, op, undefined), says: ['x'] });
 }
 
@@ -293,6 +302,14 @@ for (const op of allOps) {
   const own = isOverAxes(op) ? 'axes' : 'axis';
   add(op, 'ERR_TYPE', 'a stranger', () => ({ interpolation: 1 }), "'interpolation'", 'shape', own);
   add(op, 'ERR_TYPE', 'a falsy stranger', () => ({ interpolation: 0 }), "'interpolation'");
+  if (isOverAxes(op)) {
+    for (const name of ['normalized_shape', 'normalizedShape']) {
+      add(op, 'ERR_TYPE', `option '${name}'`, () => ({ [name]: [4] }), `'${name}'`, 'give shape', 'axes', '[-2, -1]');
+    }
+  }
+  if (op === 'batchNorm') {
+    add(op, 'ERR_TYPE', 'training', () => ({ training: true }), "'training'", 'batchNormTraining');
+  }
   add(op, 'ERR_TYPE', 'an inherited stranger', () => Object.create({ interpolation: 1 }), "'interpolation'");
 }
 
@@ -357,6 +374,20 @@ for (const op of allOps) {
   if (!hasLengths(op)) addUnknown(op, 'lengths', [4, 4, 4]);
   if (isOverAxes(op)) addUnknown(op, 'axis', 1, 'axes');
   else addUnknown(op, 'axes', 1, 'axis');
+}
+
+// What is beside the options. (The third argument of batchNorm is for layers.)
+for (const op of allOps.filter((each) => !isBackward(each) && each !== 'batchNorm')) {
+  for (const [title, third, says] of [
+    ['scale', new Float32Array(4), 'a Float32Array'],
+    ['false', false, 'false'],
+    ['options', {}, 'an object'],
+  ] as const) {
+    const instead = (a: Arrays) =>
+      (sn[op] as (x: unknown, options: Options, third: unknown) => unknown)(a.x, valid[op](a), third);
+    const parts = ['third argument', says, 'options'];
+    bad.push({ title: `a third argument, ${title}`, op, code: 'ERR_TYPE', instead, says: parts });
+  }
 }
 
 // shape
@@ -517,7 +548,7 @@ for (const op of withBackward(byChannel)) {
     add(op, 'ERR_TYPE', `axis ${inspect(axis)}`, () => ({ axis }), 'axis', 'integer');
   }
   const instead = (a: Arrays) => call(sn, op, a.x, without(valid[op](a), 'shape', 'axis'));
-  bad.push({ title: 'no shape', op, code: 'ERR_AXIS', instead, says: ['axis 1', '[12]'] });
+  bad.push({ title: 'no shape', op, code: 'ERR_AXIS', instead, says: ['axis 1', '[12]', 'pass shape'] });
 }
 // Axis 0 is that of the items.
 for (const op of withBackward(['instanceNorm', 'groupNorm'])) {
@@ -590,10 +621,12 @@ for (const op of allOps) {
       [numbers(last, null), `${name}[${last}]`, 'null'],
       [hole, `${name}[${last}]`, 'undefined'],
       [numbers(last, 4n), `${name}[${last}]`, 'bigint'],
-      [numbers(0, [1]), `${name}[0]`, 'an Array'],
+      [numbers(0, [1]), `${name}[0]`, 'an Array', `${name}.flat(Infinity)`],
+      [[[1, 1, 1, 1]], `${name}[0]`, 'an Array', `${name}.flat(Infinity)`],
+      [[Float32Array.of(1, 1)], `${name}[0]`, 'a Float32Array', `${name}.flatMap((row) => [...row])`],
     ];
     for (const [value, ...says] of wrong) {
-      const title = `${name} of a wrong type: ${Object.prototype.toString.call(value)} ${says.at(-1)}`;
+      const title = `${name} of a wrong type: ${inspect(value)} ${says.at(-1)}`;
       add(op, 'ERR_TYPE', title, () => ({ [name]: value }), name, ...says);
     }
     for (const kind of [Float32Array, Float64Array]) {

@@ -2,14 +2,17 @@
 //
 //   y; // [1, 2, 3]
 
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { transform } from 'esbuild';
 import { load } from 'simdnorm';
 import ts from 'typescript';
+import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { chromium } from '../package/matrix/engines.ts';
+import { html, serve } from '../package/matrix/serve.ts';
 import { repository, runNode } from './child.ts';
 
 interface Block {
@@ -53,6 +56,13 @@ function readmeBlocks(): Block[] {
   }
 }
 const readme = readmeBlocks();
+
+/** The name of a file of a page, which says it in its first line: `// page.js`. Other blocks are programs. */
+function fileOfPage({ source }: Block): string | undefined {
+  return source.match(/^\/\/ (\S+\.js)\n/)?.[1];
+}
+const programs = readme.filter((block) => !fileOfPage(block));
+const pageFiles = readme.filter(fileOfPage);
 
 /** The JSON in a comment, if it is meant to be some. */
 function claimIn(comment: string): string | undefined {
@@ -188,8 +198,27 @@ describe('in the documentation of the functions', () => {
 });
 
 describe('in README.md', () => {
-  test.each(readme)('$title', async (block) => {
+  test.each(programs)('$title', async (block) => {
     await run(block);
+  });
+
+  test('the page and its worker, built by Vite, in Chromium', async () => {
+    const site = join(modules, 'page');
+    mkdirSync(join(site, 'node_modules'), { recursive: true });
+    symlinkSync(repository, join(site, 'node_modules', 'simdnorm'));
+    for (const block of pageFiles) await writeFile(join(site, fileOfPage(block) as string), block.source);
+    await writeFile(join(site, 'index.html'), html('<script src="./page.js" type="module"></script>'));
+    await build({ root: site, configFile: false, logLevel: 'error' });
+    const claims = pageFiles.flatMap(({ source }) => [...source.matchAll(/document\.title = .*; \/\/ (.*)/g)]);
+    expect(claims).toHaveLength(1);
+    const server = await serve(join(site, 'dist'));
+    const browser = await chromium();
+    try {
+      expect(await browser.titleOf(server.url)).toBe(JSON.parse(claims[0]?.[1] as string));
+    } finally {
+      await browser.close();
+      await server.close();
+    }
   });
 
   test('there are no others, but commands and the files of tests/consumer', () => {

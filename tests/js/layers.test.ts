@@ -963,6 +963,8 @@ describe('what constructors refuse', () => {
     ['BatchNorm', [4, { momentum: '0.1' }], 'ERR_TYPE', /momentum/],
     ['BatchNorm', [4, { unbiased: 0 }], 'ERR_TYPE', /unbiased.*0/],
     ['BatchNorm', [4, { momentun: 0.1 }], 'ERR_TYPE', /'momentun'.*'momentum'/],
+    ['LayerNorm', [4, { elementwise_affine: false }], 'ERR_TYPE', /'elementwise_affine'.*'affine'/],
+    ['RmsNorm', [4, { elementwiseAffine: false }], 'ERR_TYPE', /'elementwiseAffine'.*'affine'/],
   );
 
   test.each(bad.map(([className, args, codes, says]) => ({ className, args, codes, says })))(
@@ -1286,7 +1288,8 @@ describe('foldBatchNorm', () => {
     const fold = (...args: unknown[]) => {
       return () => (sn.foldBatchNorm as (...args: unknown[]) => unknown)(...args);
     };
-    expectError('ERR_TYPE', fold([...weight], null, norm, { shape }), /weight/);
+    expectError('ERR_TYPE', fold([...weight], null, norm, { shape }), /weight.*Float32Array\.from\(\.\.\.\)/);
+    expectError('ERR_TYPE', fold([[...weight]], null, norm, { shape }), /weight.*weight\.flat\(Infinity\)/);
     expectError('ERR_TYPE', fold(undefined, null, norm, { shape }), /weight/);
     expectError('ERR_TYPE', fold(weight, [1, 2, 3, 4, 'a'], norm, { shape }), /bias/);
     expectError('ERR_SHAPE', fold(weight, new Float32Array(4), norm, { shape }), /bias/, /4/, /5/);

@@ -1013,6 +1013,7 @@ describe('tensor()', () => {
       ],
       'values[0]',
       'an Array',
+      'values.flat(Infinity)',
     ],
     ['numbers with a hole', 'ERR_TYPE', () => [[2], Object.assign(Array(2), { 0: 1 })], 'values[1]', 'undefined'],
     ['numbers with null', 'ERR_TYPE', () => [[2], [1, null]], 'values[1]', 'null'],
