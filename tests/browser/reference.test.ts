@@ -69,6 +69,9 @@ test('its first page is the README, whose links lead somewhere', async () => {
       .filter((place) => place && !document.getElementById(place)),
   );
   expect(broken).toEqual([]);
+  // Its tables are wide, the page is not.
+  const excess = await page.$eval('html', ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  expect(excess).toBe(0);
 });
 
 test('the list of all functions says what each is, in a sentence', async () => {
