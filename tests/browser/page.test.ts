@@ -144,7 +144,7 @@ describe('the page', { timeout: 20_000 }, () => {
     expect((await tableRow(1)).slice(6, 10)).toEqual(Array.from(first, (value) => value.toFixed(4)));
     await expectText('#data-status', /left out, not numbers: Species/);
     await expectText('#iris-source', 'Annals of Eugenics');
-    await expectText('#timing', /median of .*600 values, [\d,]+ million values per second/);
+    await expectText('#timing', /median of .*600 values, [\d.,]+ million values per second/);
     expect(await page.$$eval('#plot svg.panel', (panels) => panels.length)).toBe(2);
     expect(await page.evaluate(() => crossOriginIsolated)).toBe(true);
   });
