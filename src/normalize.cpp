@@ -58,15 +58,13 @@ class Tile {
        std::size_t groups)
       : view_(view), arguments_(arguments), x_(arguments.x), outer_(outer), first_(first), groups_(groups) {}
 
-  /// Makes x + residual what is normalized. It is kept in y where nobody wants it.
+  /// Makes x + residual what is normalized.
   SIMDNORM_ONCE void add_residual() {
     if (!arguments_.residual) return;
-    T* const sum = arguments_.residual_out ? arguments_.residual_out : arguments_.y;
     for (std::size_t r = 0; r < view_.rows; ++r) {
       const std::size_t e = flat(r, 0);
-      add(arguments_.x + e, arguments_.residual + e, sum + e, groups_ * view_.cols);
+      x_ = with_residual(arguments_, e, groups_ * view_.cols) - e;
     }
-    x_ = sum;
   }
 
   SIMDNORM_ONCE void fold_statistics(Kind kind) {
@@ -255,6 +253,14 @@ SIMDNORM_ONCE Statistic finish(Kind kind, const Moments& moments, const Argument
 }
 
 template <class T>
+SIMDNORM_ONCE const T* with_residual(const Arguments<T>& arguments, std::size_t begin, std::size_t count) {
+  if (!arguments.residual) return arguments.x + begin;
+  T* const sum = (arguments.residual_out ? arguments.residual_out : arguments.y) + begin;
+  add(arguments.x + begin, arguments.residual + begin, sum, count);
+  return sum;
+}
+
+template <class T>
 SIMDNORM_ONCE void add(const T* x, const T* residual, T* sum, std::size_t count) {
   constexpr std::size_t kVector = Vector<T>::kLanes;
   std::size_t i = 0;
@@ -315,6 +321,7 @@ void apply_scale(const View& view, const Arguments<T>& arguments) {
   template void apply_statistics(const View&, const Statistic*, const Arguments<T>&); \
   template void apply_scale(const View&, const Arguments<T>&);                        \
   template Statistic finish(Kind, const Moments&, const Arguments<T>&, std::size_t);  \
+  template const T* with_residual(const Arguments<T>&, std::size_t, std::size_t);     \
   template void add(const T*, const T*, T*, std::size_t);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)

@@ -59,6 +59,11 @@ void apply_scale(const View& view, const Arguments<T>& arguments);
 template <class T>
 Statistic finish(Kind kind, const Moments& moments, const Arguments<T>& arguments, std::size_t place);
 
+/// x + residual of `count` values from `begin` on, made in residual_out, or in y where nobody wants it; x where there is no
+/// residual.
+template <class T>
+const T* with_residual(const Arguments<T>& arguments, std::size_t begin, std::size_t count);
+
 /// sum = x + residual. Any of them may be another.
 template <class T>
 void add(const T* x, const T* residual, T* sum, std::size_t count);

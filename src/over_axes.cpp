@@ -27,14 +27,9 @@ template <class T, class Body>
 void read(const Reading& reading, const Arguments<T>& arguments, T* room, Body body) {
   if (!reading.is_permuted) return body(arguments);
   Arguments<T> rows = arguments;
-  const T* x = arguments.x;
-  if (arguments.residual) {
-    T* const sum = arguments.residual_out ? arguments.residual_out : arguments.y;
-    add(arguments.x, arguments.residual, sum, reading.view.size());
-    x = sum;
-    rows.residual = nullptr;
-    rows.residual_out = nullptr;
-  }
+  const T* const x = with_residual(arguments, 0, reading.view.size());
+  rows.residual = nullptr;
+  rows.residual_out = nullptr;
   permute(x, arguments.shape, reading.order, room);
   rows.x = room;
   rows.y = arguments.y ? room : nullptr;

@@ -100,20 +100,11 @@ class RowSums {
   PairTotal<float> total_ = {};
 };
 
-/// x, or x + residual.
-const float* row_of(const Arguments<float>& arguments, std::size_t begin, std::size_t count) {
-  if (!arguments.residual) return arguments.x + begin;
-  float* const sum = (arguments.residual_out ? arguments.residual_out : arguments.y) + begin;
-  add(arguments.x + begin, arguments.residual + begin, sum, count);
-  return sum;
-}
-
 }  // namespace
 
 bool are_rows_with_parameters(const View& view, Kind kind, const Arguments<float>& arguments) {
-  const bool has_its_parameters = kind == Kind::kDeviation        ? arguments.scale && arguments.bias
-                                  : kind == Kind::kRootMeanSquare ? arguments.scale && !arguments.bias
-                                                                  : false;
+  const bool has_its_parameters = arguments.scale && ((kind == Kind::kDeviation && arguments.bias) ||
+                                                      (kind == Kind::kRootMeanSquare && !arguments.bias));
   // A single value has one scale and bias, which are rounded otherwise.
   return has_its_parameters && view.rows == 1 && view.inner == 1 && view.channels == view.cols &&
          view.cols > 1;
@@ -123,7 +114,7 @@ void normalize_rows(const View& view, Kind kind, const Arguments<float>& argumen
   const std::size_t rows = view.outer * view.groups, cols = view.cols;
   if (rows == 0) return;
   const float *scale = arguments.scale, *bias = arguments.bias;
-  const float* x = row_of(arguments, 0, cols);
+  const float* x = with_residual(arguments, 0, cols);
   RowSums sums(kind, x, cols);
   sums.sweep_from(0);
   for (std::size_t r = 0; r < rows; ++r) {
@@ -132,7 +123,7 @@ void normalize_rows(const View& view, Kind kind, const Arguments<float>& argumen
     std::size_t done = 0;
     const float* next = nullptr;
     if (r + 1 < rows) {
-      next = row_of(arguments, (r + 1) * cols, cols);
+      next = with_residual(arguments, (r + 1) * cols, cols);
       sums = RowSums(kind, next, cols);
       if (!needs_wide<float>(statistic)) {
         const float mean = static_cast<float>(statistic.mean), low = visible_low(statistic, mean);

@@ -11,7 +11,7 @@
 
 namespace simdnorm {
 
-/// A step: eight vectors, summed as a tree. More loads than eight in one basic block make V8 spill registers.
+/// A step: two trees of four vectors, each with sums of its own. More loads in one basic block make V8 spill registers.
 template <class T>
 constexpr std::size_t kStep = 8 * kLanes<T>;
 /// Whether a pivot of 0 has a kernel of its own. It gives the same bits; of doubles there are too few to pay for
