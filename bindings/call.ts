@@ -204,10 +204,13 @@ export function run(heap: Heap, call: Call): Data | null {
     useSlots(heap, call);
     checkOverlap(op);
     if (out === undefined) {
-      if (Tensor.is(call.x)) made = newTensor(heap, op, shape, length, dtype);
-      used[usedCount++] = y;
-      if (made) y.fill(heap, op, made, made, dtype, length);
-      else y.fillNew(dtype, length);
+      if (Tensor.is(call.x)) {
+        made = newTensor(heap, op, shape, length, dtype);
+        add(y, heap, op, made, made, dtype, length);
+      } else {
+        used[usedCount++] = y;
+        y.fillNew(dtype, length);
+      }
     }
     // Extents beside one of 0 may be of any size, for which the core has no memory and loops for long.
     if (length > 0) runKernel(heap, call);

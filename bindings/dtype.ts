@@ -42,7 +42,7 @@ export function copyOf<V extends Values>(values: V): V {
   return (dtype === 'float64' ? new Float64Array(values) : new Uint16Array(bitsOf(values))) as Values as V;
 }
 
-export function isShared(buffer: unknown): boolean {
+export function isSharedBuffer(buffer: unknown): boolean {
   return typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer;
 }
 

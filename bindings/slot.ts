@@ -11,7 +11,7 @@ import {
   type DType,
   dtypeOfTag,
   fixed,
-  isShared as isSharedBuffer,
+  isSharedBuffer,
   type Stored,
   typedArrayTag,
   type Values,
