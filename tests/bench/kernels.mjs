@@ -2,10 +2,7 @@
 // `node tests/bench/kernels.mjs [part of an operation's name]`. The constants in src/ were chosen by it.
 
 import { openRawModule } from './raw-module.mjs';
-import { median } from './timing.mjs';
-
-const rounds = 31;
-const roundValues = 2e6;
+import { compare, median, ratio, settings } from './timing.mjs';
 
 const { kernels, x, y, prepare } = await openRawModule(16384 * 768);
 
@@ -41,25 +38,9 @@ for (const [operation, shape, axis] of cases) {
     prepare(operation, shape, [axis]);
     const source = x.subarray(0, count);
     const target = y.subarray(0, count);
-    const calls = Math.max(1, Math.round(roundValues / count));
-    const time = (body) => {
-      const begin = performance.now();
-      for (let i = 0; i < calls; ++i) body();
-      return ((performance.now() - begin) * 1000) / calls;
-    };
-    const run = kernels[operation];
-    const copy = () => target.set(source);
-    const own = [];
-    const copies = [];
-    const ratios = [];
-    for (let round = -3; round < rounds; ++round) {
-      const pair = [time(run), time(copy)];
-      if (round < 0) continue;
-      own.push(pair[0]);
-      copies.push(pair[1]);
-      ratios.push(pair[0] / pair[1]);
-    }
+    const ways = [{ call: kernels[operation] }, { call: () => target.set(source) }];
+    const [own, copies] = await compare(ways, settings);
     const name = `${operation.padEnd(19)} ${`[${shape.join(', ')}]`.padEnd(20)} ${String(offset).padEnd(10)}`;
-    console.log(`${name} ${median(own).toFixed(2).padStart(9)} ${median(ratios).toFixed(2).padStart(11)}`);
+    console.log(`${name} ${median(own).toFixed(2).padStart(9)} ${ratio(own, copies).toFixed(2).padStart(11)}`);
   }
 }

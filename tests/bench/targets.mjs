@@ -1,18 +1,13 @@
 // What the package means to reach, and whether a run has reached it.
 
 import { describe, nameOf, wayNames } from './cases.mjs';
-import { median } from './timing.mjs';
+import { ratio } from './timing.mjs';
 
 const images = { shape: [32, 64, 56, 56], axis: 1 };
 const imagesChannelsLast = { shape: [32, 56, 56, 64], axis: -1 };
 
-/** How often b's time is in a's: the median over the rounds, in which they took turns. */
-function ratio(a, b) {
-  return median(a.times.map((time, round) => time / b.times[round]));
-}
-
-function wayOf(result, name) {
-  return result?.ways.find((way) => way.name === name);
+function timesOf(result, name) {
+  return result.ways.find((way) => way.name === name)?.times;
 }
 
 function findResult({ results }, each) {
@@ -27,7 +22,7 @@ function fasterThan(peer, own, each, goal) {
     isLeast: true,
     measured(run) {
       const result = findResult(run, each);
-      return result && ratio(wayOf(result, peer), wayOf(result, own));
+      return result && ratio(timesOf(result, peer), timesOf(result, own));
     },
   };
 }
@@ -43,7 +38,7 @@ function overCopy(each, [centered, offset]) {
     isLeast: false,
     measured(run) {
       const result = findResult(run, own);
-      return result && ratio(wayOf(result, wayNames.tensors), wayOf(result, wayNames.simdCopy));
+      return result && ratio(timesOf(result, wayNames.tensors), timesOf(result, wayNames.simdCopy));
     },
   }));
 }
@@ -56,8 +51,8 @@ const neverSlower = {
   goal: 1,
   isLeast: true,
   measured({ results }) {
-    const large = results.node.filter((result) => result.size >= 256 && wayOf(result, javascript));
-    const ratios = large.map((result) => ratio(wayOf(result, javascript), wayOf(result, out)));
+    const large = results.node.filter((result) => result.size >= 256 && timesOf(result, javascript));
+    const ratios = large.map((result) => ratio(timesOf(result, javascript), timesOf(result, out)));
     return large.length > 0 ? Math.min(...ratios) : undefined;
   },
 };

@@ -64,6 +64,11 @@ export function median(values) {
   return quantile(values, 0.5);
 }
 
+/** How often b's time is in a's: the median over the rounds, in which they took turns. */
+export function ratio(a, b) {
+  return median(a.map((time, round) => time / b[round]));
+}
+
 export function quartiles(values) {
   return [quantile(values, 0.25), quantile(values, 0.75)];
 }
