@@ -147,6 +147,7 @@ export const backward: Record<BackwardOp, (heap: Heap, dy: unknown, x: unknown, 
     const call = start(heap, 'lpNormalizeBackward', dy, x, options);
     const o = call.given;
     setAxes(call);
+    call.itemAxes = check.maxRank;
     call.p = check.orderOfNorm(call.op, o.p);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-12);
     return { dx: run(heap, call) as Data };

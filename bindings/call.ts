@@ -7,11 +7,16 @@ import { offsets } from './block.js';
 import { Options } from './check.js';
 import { type DType, type Numbers, type Stored, statisticsOf, type Values } from './dtype.js';
 import { NormError } from './errors.js';
-import type { Heap, Kernel } from './heap.js';
+import { type Heap, type Kernel, newResult } from './heap.js';
 import { type Slot, slots } from './slot.js';
 import { type Data, newTensor, Tensor, valuesOf } from './tensor.js';
 
 const dtypeNumbers = { float32: 0, float64: 1, float16: 2 } as const;
+/**
+ * As many bytes are worked on at a time where items don't know of each other: what is copied in is then still in the
+ * cache when it is read, and so is what is copied out.
+ */
+const pieceBytes = 128 << 10;
 /** As the scratch that a call has: only says how much it needs. */
 const onlyMeasure = 2 ** 32 - 1;
 const moreScratch = 100;
@@ -31,6 +36,8 @@ export class Call {
   out: Data | undefined | null;
   /** None is negative. */
   axes: readonly number[] = [];
+  /** At most so many of the first axes, and none of `axes`, are of items that don't know of each other. */
+  itemAxes = 0;
   epsilon = 1e-5;
   dy: Data | undefined;
   residual: Data | undefined;
@@ -70,6 +77,7 @@ export class Call {
     this.scale = this.bias = this.mean = this.variance = this.invStd = this.savedMean = undefined;
     this.meanOut = this.varianceOut = this.invStdOut = this.dScaleOut = this.dBiasOut = undefined;
     this.lengths = undefined;
+    this.itemAxes = 0;
     this.epsilon = 1e-5;
     this.groups = this.size = this.k = 1;
     this.p = 2;
@@ -140,8 +148,8 @@ function checkOverlap(op: string): void {
 }
 
 /** Runs the kernel on the block of arguments, in scratch of as many bytes as it needs. */
-function runKernel(heap: Heap, call: Call): void {
-  const { op, shape, axes } = call;
+function runKernel(heap: Heap, call: Call, shape: readonly number[], axes: readonly number[]): void {
+  const { op } = call;
   const { block } = heap;
   let bytes = 0;
   for (let i = 0; i < usedCount; ++i) bytes += (used[i] as Slot).room;
@@ -178,7 +186,48 @@ function runKernel(heap: Heap, call: Call): void {
     isMeasured = true;
   }
   if (status !== 0) {
-    throw new NormError('ERR_AXIS', op, `not possible over axes [${axes.join(', ')}] of rank ${shape.length}`);
+    throw new NormError(
+      'ERR_AXIS',
+      op,
+      `not possible over axes [${call.axes.join(', ')}] of rank ${call.shape.length}`,
+    );
+  }
+}
+
+/** How many bytes are copied that can be divided. */
+function dividableRoom(): number {
+  let bytes = 0;
+  for (let i = 0; i < usedCount; ++i) if ((used[i] as Slot).isByItem) bytes += (used[i] as Slot).room;
+  return bytes;
+}
+
+/** How many of the first axes are of items that the call is divided into; 0: it isn't. */
+function itemAxesOf(call: Call): number {
+  if (call.itemAxes === 0 || call.lengths || dividableRoom() <= pieceBytes) return 0;
+  return Math.min(call.itemAxes, ...call.axes);
+}
+
+function copyOut(heap: Heap, first: number, ofItems: number): void {
+  for (let i = 0; i < usedCount; ++i) (used[i] as Slot).copyOut(heap, first, ofItems);
+}
+
+/** Runs the kernel on some items after the others. Whatever can fail does so before anything is written. */
+function runInPieces(heap: Heap, call: Call, itemAxes: number): void {
+  const { op, shape, axes } = call;
+  const items = shape.slice(0, itemAxes).reduce((product, extent) => product * extent, 1);
+  const most = Math.ceil(items / Math.ceil(dividableRoom() / pieceBytes));
+  for (let first = 0; first < items; first += most) {
+    const count = Math.min(most, items - first);
+    for (let i = 0; i < usedCount; ++i) (used[i] as Slot).divide(count, items);
+    if (first === 0) {
+      const pieceAxes = axes.map((axis) => axis - itemAxes + 1);
+      runKernel(heap, call, [count, ...shape.slice(itemAxes)], pieceAxes);
+    } else {
+      heap.writeWord(heap.block + offsets.shape, count);
+      for (let i = 0; i < usedCount; ++i) (used[i] as Slot).advance(heap, op, first, items);
+      heap.run(op, call.kernel as Kernel);
+    }
+    copyOut(heap, first, items);
   }
 }
 
@@ -194,7 +243,7 @@ function clearSlots(): void {
 
 /** Copies in what isn't in the memory, runs the kernel, copies out. Returns y, or null where only statistics are wanted. */
 export function run(heap: Heap, call: Call): Data | null {
-  const { op, shape, dtype, length, out } = call;
+  const { op, shape, axes, dtype, length, out } = call;
   const { y } = slots;
   heap.checkUsable(op);
   // Where the stack was full even what follows an error may not have run.
@@ -212,15 +261,22 @@ export function run(heap: Heap, call: Call): Data | null {
         y.fillNew(dtype, length);
       }
     }
-    // Extents beside one of 0 may be of any size, for which the core has no memory and loops for long.
-    if (length > 0) runKernel(heap, call);
-    else clearParameters(call);
-    const result = out ?? made ?? (out === null ? null : heap.copy(op, y.address, length, call.x as Values, dtype));
-    if (length > 0) {
-      for (let i = 0; i < usedCount; ++i) {
-        const { isCopiedOut, address, data, type } = used[i] as Slot;
-        if (isCopiedOut) heap.copyOut(address, data as Values, type);
-      }
+    const isNew = out === undefined && !made;
+    const like = call.x as Values;
+    let result = out ?? made ?? null;
+    const itemAxes = itemAxesOf(call);
+    if (length === 0) {
+      // Extents beside one of 0 may be of any size, for which the core has no memory and loops for long.
+      if (isNew) result = newResult(op, like, length, dtype);
+      clearParameters(call);
+    } else if (itemAxes > 0) {
+      if (isNew) y.data = result = newResult(op, like, length, dtype);
+      runInPieces(heap, call, itemAxes);
+    } else {
+      runKernel(heap, call, shape, axes);
+      // Faster than to make one before, which engines fill with zeros.
+      if (isNew) result = heap.copy(op, y.address, length, like, dtype);
+      copyOut(heap, 0, 1);
     }
     made = undefined;
     return result;

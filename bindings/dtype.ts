@@ -46,11 +46,11 @@ export function isSharedBuffer(buffer: unknown): boolean {
   return typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer;
 }
 
-/** An array of the same values, whose length no worker can change: SharedArrayBuffers may grow at any time. */
-export function fixed(values: Values, length: number): Values {
+/** Some of an array's values, whose number no worker can change: SharedArrayBuffers may grow at any time. */
+export function partOf(values: Values, first: number, length: number): Values {
   const dtype = dtypeOfTag(typedArrayTag.call(values));
   const Class = dtype === 'float32' ? Float32Array : dtype === 'float64' ? Float64Array : Uint16Array;
-  return new Class(bufferOf(values) as ArrayBuffer, beginOf(values), length);
+  return new Class(bufferOf(values) as ArrayBuffer, beginOf(values) + first * Class.BYTES_PER_ELEMENT, length);
 }
 
 /** The memory of an array of any type of floats, as 16 bits each. */

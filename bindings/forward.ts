@@ -52,6 +52,7 @@ function overAxes(call: Call, heap: Heap): Data {
   const count = setAxes(call);
   const groups = length / count;
   setLengths(call);
+  call.itemAxes = check.maxRank;
   call.epsilon = check.epsilon(op, o.epsilon, 1e-5);
   call.residual = check.optionalValues(op, 'residual', o.residual, dtype, length);
   call.residualOut = check.optionalValues(op, 'residualOut', o.residualOut, dtype, length);
@@ -67,6 +68,7 @@ function overAxes(call: Call, heap: Heap): Data {
 function byGroups(call: Call, channels: number, groups: number, over: readonly number[], heap: Heap): Data {
   const o = call.given;
   const items = setGroups(call, groups, over);
+  call.itemAxes = 1;
   call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
   setAffine(call, channels, perChannel);
   setStatistics(call, items * groups, perGroup);
@@ -109,6 +111,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     const call = start(heap, 'batchNorm', x, options);
     const o = call.given;
     const channels = setAxis(call);
+    call.itemAxes = check.maxRank;
     call.lengths = check.lengthsOf(call.op, lengths, call.shape);
     call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
     setAffine(call, channels, perChannel);
@@ -140,6 +143,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     const call = start(heap, op, x, options);
     const o = call.given;
     setAxes(call);
+    call.itemAxes = check.maxRank;
     call.p = check.orderOfNorm(op, o.p);
     call.epsilon = check.epsilon(op, o.epsilon, 1e-12);
     return run(heap, call) as Data;
@@ -150,6 +154,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     const call = start(heap, op, x, options);
     const o = call.given;
     setAxis(call);
+    call.itemAxes = check.maxRank;
     call.hasScratch = true;
     const size = check.positiveInteger(op, 'size', o.size);
     // Wider windows reach no further; alpha / size is to be as it would be.
@@ -163,6 +168,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
   moments(heap, x, options): MomentsResult {
     const call = start(heap, 'moments', x, options);
     const count = setAxes(call);
+    call.itemAxes = check.maxRank;
     setLengths(call);
     const groups = call.length / count;
     call.places = groups;

@@ -31,6 +31,14 @@ export function resultArray<A>(op: string, bytes: number, make: () => A): A {
   }
 }
 
+/** A new array of the same class as another. */
+export function newResult(op: string, like: Values, length: number, dtype: DType): Values {
+  return resultArray(op, length * bytesOf(dtype), () => {
+    if (dtype === 'float32') return new Float32Array(length);
+    return dtype === 'float64' ? new Float64Array(length) : halvesLike(like, new Uint16Array(length));
+  });
+}
+
 export class Heap {
   // Views die when the memory grows. Their length says so, and costs far less to ask for than `memory.buffer`.
   #float32 = new Float32Array(0);

@@ -10,8 +10,8 @@ import {
   copyOf,
   type DType,
   dtypeOfTag,
-  fixed,
   isSharedBuffer,
+  partOf,
   type Stored,
   typedArrayTag,
   type Values,
@@ -26,8 +26,10 @@ export class Slot {
   /** Whether the kernel is told of it. */
   isPresent = false;
   type: Stored = 'float32';
-  bytes = 0;
   address = 0;
+  /** How many values it has, and how many of them the kernel is given at a time. */
+  #count = 0;
+  #given = 0;
   #isTensor = false;
   /** What the user's own values are; float16 also where they are bits of anything. */
   #storedType: DType = 'float32';
@@ -42,6 +44,8 @@ export class Slot {
     readonly name: string,
     readonly offset: number,
     readonly isRead: boolean,
+    /** Whether it has values for each item; else for all of them. */
+    readonly isByItem: boolean,
     /** A copy that has served when this is written. */
     readonly before?: Slot,
   ) {}
@@ -53,7 +57,8 @@ export class Slot {
     this.isPresent = true;
     this.data = data;
     this.type = type;
-    this.bytes = bytesOf(type) * count;
+    this.#count = count;
+    this.#given = count;
     this.#home = 0;
     if (!isOwn) return;
     if (this.#buffer === heap.buffer) {
@@ -61,7 +66,7 @@ export class Slot {
       // To be converted, but the memory may grow before that, which detaches it.
       else if (!this.#isTensor) this.data = copyOf(data as Values);
     } else if (isSharedBuffer(this.#buffer)) {
-      this.data = fixed(data as Values, count);
+      this.data = partOf(data as Values, 0, count);
     }
   }
 
@@ -70,7 +75,8 @@ export class Slot {
     this.clear();
     this.isPresent = true;
     this.type = type;
-    this.bytes = bytesOf(type) * count;
+    this.#count = count;
+    this.#given = count;
     this.#home = 0;
   }
 
@@ -106,9 +112,18 @@ export class Slot {
     return before?.isPresent === true && before.#home === 0;
   }
 
+  get #bytes(): number {
+    return bytesOf(this.type) * this.#given;
+  }
+
   /** How much of the workspace it takes. */
   get room(): number {
-    return this.isPresent && this.#home === 0 && !this.isShared ? aligned(this.bytes) : 0;
+    return this.isPresent && this.#home === 0 && !this.isShared ? aligned(this.#bytes) : 0;
+  }
+
+  /** From here on the kernel is given the values of some of the items. */
+  divide(items: number, ofItems: number): void {
+    if (this.isByItem) this.#given = (this.#count / ofItems) * items;
   }
 
   /** Finds a place for it, and puts what is read there. */
@@ -116,15 +131,35 @@ export class Slot {
     if (!this.isPresent) return;
     this.address = this.#home;
     if (this.#home === 0) {
-      this.address = this.isShared ? (this.before as Slot).address : heap.skip(this.bytes);
-      // set() refuses an empty array whose buffer has shrunk beneath it.
-      if (this.isRead && isCopied && this.bytes > 0) {
-        const { data } = this;
-        const values = this.#isTensor ? numbersOf(data as Tensor, op, this.name) : (data as Values);
-        heap.copyIn(this.address, values, this.type);
-      }
+      this.address = this.isShared ? (this.before as Slot).address : heap.skip(this.#bytes);
+      if (isCopied) this.#copyIn(heap, op, 0);
     }
     heap.writeWord(heap.block + this.offset, this.address);
+  }
+
+  /** Puts what follows in the same place: the items from `first` on. */
+  advance(heap: Heap, op: string, first: number, ofItems: number): void {
+    if (!this.isPresent || !this.isByItem) return;
+    const begin = (this.#count / ofItems) * first;
+    if (this.#home === 0) this.#copyIn(heap, op, begin);
+    else heap.writeWord(heap.block + this.offset, this.#home + begin * bytesOf(this.type));
+  }
+
+  #copyIn(heap: Heap, op: string, first: number): void {
+    // set() refuses an empty array whose buffer has shrunk beneath it.
+    if (!this.isRead || this.#given === 0) return;
+    const { data } = this;
+    const values = this.#isTensor ? numbersOf(data as Tensor, op, this.name) : (data as Values);
+    heap.copyIn(this.address, this.#part(values, first), this.type);
+  }
+
+  copyOut(heap: Heap, first: number, ofItems: number): void {
+    if (!this.isCopiedOut) return;
+    heap.copyOut(this.address, this.#part(this.data as Values, (this.#count / ofItems) * first), this.type);
+  }
+
+  #part(values: Values, first: number): Values {
+    return this.#given === this.#count ? values : partOf(values, first, this.#given);
   }
 
   /** Whether what is written has been written to a copy. */
@@ -150,23 +185,23 @@ function mayBeSame(output: string, other: string): boolean {
 }
 
 // No code of the user's runs during a call, so that there is one call at a time.
-const x = new Slot('x', offsets.x, true);
-const residual = new Slot('residual', offsets.residual, true);
+const x = new Slot('x', offsets.x, true, true);
+const residual = new Slot('residual', offsets.residual, true, true);
 export const slots = {
   x,
-  dy: new Slot('dy', offsets.dy, true),
+  dy: new Slot('dy', offsets.dy, true, true),
   residual,
-  scale: new Slot('scale', offsets.scale, true),
-  bias: new Slot('bias', offsets.bias, true),
-  mean: new Slot('mean', offsets.mean, true),
-  variance: new Slot('variance', offsets.variance, true),
-  invStd: new Slot('invStd', offsets.invStd, true),
-  lengths: new Slot('lengths', offsets.lengths, true),
-  y: new Slot('out', offsets.y, false, x),
-  residualOut: new Slot('residualOut', offsets.residualOut, false, residual),
-  meanOut: new Slot('meanOut', offsets.meanOut, false),
-  varianceOut: new Slot('varianceOut', offsets.varianceOut, false),
-  invStdOut: new Slot('invStdOut', offsets.invStdOut, false),
-  dScaleOut: new Slot('dScaleOut', offsets.dScaleOut, false),
-  dBiasOut: new Slot('dBiasOut', offsets.dBiasOut, false),
+  scale: new Slot('scale', offsets.scale, true, false),
+  bias: new Slot('bias', offsets.bias, true, false),
+  mean: new Slot('mean', offsets.mean, true, false),
+  variance: new Slot('variance', offsets.variance, true, false),
+  invStd: new Slot('invStd', offsets.invStd, true, false),
+  lengths: new Slot('lengths', offsets.lengths, true, false),
+  y: new Slot('out', offsets.y, false, true, x),
+  residualOut: new Slot('residualOut', offsets.residualOut, false, true, residual),
+  meanOut: new Slot('meanOut', offsets.meanOut, false, true),
+  varianceOut: new Slot('varianceOut', offsets.varianceOut, false, true),
+  invStdOut: new Slot('invStdOut', offsets.invStdOut, false, true),
+  dScaleOut: new Slot('dScaleOut', offsets.dScaleOut, false, false),
+  dBiasOut: new Slot('dBiasOut', offsets.dBiasOut, false, false),
 };
