@@ -65,9 +65,9 @@ async function compileBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promi
 async function compileResponse(name: string, response: Response): Promise<WebAssembly.Module> {
   if (!response.ok) throw failure(`${name} was answered with status ${response.status}: is simdnorm.wasm there?`);
   if (response.bodyUsed) throw failure(`${name} has been read already: pass a Response that nobody has read`);
-  // Of another type it would be refused, and older versions of Bun can't.
+  // Of another type it would be refused, in Node also of this one in capitals; and older versions of Bun can't.
   const streams = response instanceof Response && 'compileStreaming' in WebAssembly;
-  if (streams && /^application\/wasm$/i.test(response.headers.get('Content-Type') ?? '')) {
+  if (streams && response.headers.get('Content-Type') === 'application/wasm') {
     return compiled(name, WebAssembly.compileStreaming(response));
   }
   const bytes = await response.arrayBuffer().catch((cause) => {
