@@ -197,10 +197,21 @@ function dividableRoom(): number {
   return bytes;
 }
 
+/** Whether something that is written before the last piece is read may overlap that, and nobody could see it. */
+function mayOverlapUnseen(): boolean {
+  for (let i = 1; i < usedCount; ++i) {
+    const output = used[i] as Slot;
+    if (output.isRead) continue;
+    for (let j = 0; j < i; ++j) if (output.mayOverlapUnseen(used[j] as Slot)) return true;
+  }
+  return false;
+}
+
 /** How many of the first axes are of items that the call is divided into; 0: it isn't. */
 function itemAxesOf(call: Call): number {
-  if (call.itemAxes === 0 || call.lengths || dividableRoom() <= pieceBytes) return 0;
-  return Math.min(call.itemAxes, ...call.axes);
+  if (call.itemAxes === 0 || call.lengths || dividableRoom() <= pieceBytes || mayOverlapUnseen()) return 0;
+  const axes = Math.min(call.itemAxes, ...call.axes);
+  return product(call.shape.slice(0, axes)) > 1 ? axes : 0;
 }
 
 function copyOut(heap: Heap, first: number, ofItems: number): void {

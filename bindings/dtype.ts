@@ -48,7 +48,8 @@ export function isOfClass(value: unknown, name: string): boolean {
 }
 
 export function isSharedBuffer(buffer: unknown): boolean {
-  return typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer;
+  // Most are plain buffers, which can be told at once.
+  return !(buffer instanceof ArrayBuffer) && isOfClass(buffer, 'SharedArrayBuffer');
 }
 
 /** Some of an array's values, whose number no worker can change: SharedArrayBuffers may grow at any time. */

@@ -167,6 +167,12 @@ export class Slot {
     return !this.isRead && this.data !== undefined && this.#home === 0;
   }
 
+  /** Two SharedArrayBuffers may be of one memory: postMessage makes such of it, and shared memory of a module that grows. */
+  mayOverlapUnseen(other: Slot): boolean {
+    if (!other.isRead || !other.isByItem || this.#buffer === other.#buffer) return false;
+    return isSharedBuffer(this.#buffer) && isSharedBuffer(other.#buffer);
+  }
+
   /** What is written overlaps nothing else that the call touches, but for what may be the same. */
   checkOverlap(op: string, other: Slot): void {
     if (this.#buffer === undefined || this.#buffer !== other.#buffer) return;
