@@ -48,8 +48,10 @@ export function isOfClass(value: unknown, name: string): boolean {
 }
 
 export function isSharedBuffer(buffer: unknown): boolean {
-  // Most are plain buffers, which can be told at once.
-  return !(buffer instanceof ArrayBuffer) && isOfClass(buffer, 'SharedArrayBuffer');
+  // Only those of other realms need the slow answer.
+  if (buffer instanceof ArrayBuffer) return false;
+  const isOwn = typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer;
+  return isOwn || isOfClass(buffer, 'SharedArrayBuffer');
 }
 
 /** Some of an array's values, whose number no worker can change: SharedArrayBuffers may grow at any time. */

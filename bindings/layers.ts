@@ -35,6 +35,13 @@ interface Input {
   readonly out: Data | undefined;
 }
 
+/** The options that say which values have statistics and parameters in common. */
+interface Place {
+  readonly axes?: readonly number[];
+  readonly axis?: number;
+  readonly groups?: number;
+}
+
 /** What batchNormTraining returns. */
 interface Batch {
   readonly y: Data;
@@ -196,12 +203,13 @@ abstract class Base {
     this.checkShape(shape);
     const out = check.optionalValues(op, 'out', o.out, dtype, length);
     const lengths = check.lengthsOf(op, o.lengths, shape);
-    const kept = { x: values, shape, dtype: isBits(values) ? 'float16' : undefined, lengths } as const;
+    const bits = isBits(values) ? 'float16' : undefined;
+    const input: Input = { x: values, shape, dtype: bits, lengths, out };
     // The operation is given copies of the lengths.
     if (out) this.#checkOut(out, this.#kept.length, training ? values : undefined, o.lengths);
     const invStd = training ? newStatistics({ op, dtype }, this.groups(shape)) : undefined;
-    const y = this.#run(() => this.run({ ...kept, out }, invStd));
-    if (invStd) this.#kept.push({ ...kept, invStd });
+    const y = this.#run(() => this.run(input, invStd));
+    if (invStd) this.#kept.push({ x: values, shape, dtype: bits, lengths, invStd });
     return y;
   }
 
@@ -243,24 +251,29 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   /** Around an operation and its gradient. */
   abstract class Around extends Base {
     protected abstract readonly operation: keyof Untyped;
-    /** The options that say which values have statistics and parameters in common. */
-    protected abstract readonly place: object;
+    protected abstract readonly place: Place;
 
-    protected run({ x, ...input }: Input, invStdOut: Numbers | undefined): Data {
-      const { place, scale, bias, epsilon } = this;
-      return run[this.operation](x, { ...input, ...place, scale, bias, epsilon, invStdOut });
+    // Each option by its name, also those that the operation doesn't have and that are absent: to spread objects takes
+    // longer than all else.
+    protected run({ x, shape, dtype, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
+      const { scale, bias, epsilon } = this;
+      const { axes, axis, groups } = this.place;
+      const given = { shape, dtype, axes, axis, groups, lengths, scale, bias, epsilon, out, invStdOut };
+      return run[this.operation](x, given);
     }
 
-    protected gradients(dy: unknown, { x, ...kept }: Kept, out: unknown): Gradients {
-      const { place, scale, epsilon } = this;
-      return run[`${this.operation}Backward` as keyof Untyped](dy, x, { ...kept, ...place, scale, epsilon, out });
+    protected gradients(dy: unknown, { x, shape, dtype, lengths, invStd }: Kept, out: unknown): Gradients {
+      const { scale, epsilon } = this;
+      const { axes, axis, groups } = this.place;
+      const given = { shape, dtype, axes, axis, groups, lengths, scale, epsilon, invStd, out };
+      return run[`${this.operation}Backward` as keyof Untyped](dy, x, given);
     }
   }
 
   /** Over the last axes, along which the parameters are. */
   abstract class OverLast extends Around {
     readonly shape: readonly number[];
-    protected readonly place: object;
+    protected readonly place: Place;
     readonly #size: number;
 
     constructor(op: string, shape: unknown, options: unknown, names: readonly Parameter['name'][]) {
@@ -325,7 +338,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   abstract class ByChannel extends Around {
     readonly channels: number;
     readonly axis: number;
-    protected place: object;
+    protected place: Place;
 
     constructor(op: string, channels: unknown, options: unknown, names: readonly string[]) {
       const count = check.positiveInteger(op, 'channels', channels);
@@ -444,12 +457,12 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
 
     protected override run(input: Input, invStdOut: Numbers | undefined): Data {
       const { op, axis, scale, bias, epsilon } = this;
-      const { x, lengths, ...given } = input;
-      check.lengthsBesideChannels(op, check.axisOf(op, 'axis', axis, given.shape), lengths);
+      const { x, shape, dtype, lengths, out } = input;
+      check.lengthsBesideChannels(op, check.axisOf(op, 'axis', axis, shape), lengths);
       if (!invStdOut) {
         // Inference has no use for lengths, but what is past them is 0 there as well.
         const { runningMean: mean, runningVariance: variance } = this;
-        return run.batchNorm(x, { ...given, axis, scale, bias, epsilon, mean, variance }, lengths);
+        return run.batchNorm(x, { shape, dtype, axis, scale, bias, epsilon, mean, variance, out }, lengths);
       }
       const { y, mean, variance, count } = this.#train(input, invStdOut);
       const countOf = (channel: number) => (typeof count === 'number' ? count : (count[channel] as number));
