@@ -107,7 +107,7 @@ export class Slot {
   }
 
   /** Whether it shares the place of a copy that is read before this is written. One array in the cache is better than two. */
-  get isShared(): boolean {
+  get #isShared(): boolean {
     const { before } = this;
     return before?.isPresent === true && before.#home === 0;
   }
@@ -118,7 +118,7 @@ export class Slot {
 
   /** How much of the workspace it takes. */
   get room(): number {
-    return this.isPresent && this.#home === 0 && !this.isShared ? aligned(this.#bytes) : 0;
+    return this.isPresent && this.#home === 0 && !this.#isShared ? aligned(this.#bytes) : 0;
   }
 
   /** From here on the kernel is given the values of some of the items. */
@@ -131,7 +131,7 @@ export class Slot {
     if (!this.isPresent) return;
     this.address = this.#home;
     if (this.#home === 0) {
-      this.address = this.isShared ? (this.before as Slot).address : heap.skip(this.#bytes);
+      this.address = this.#isShared ? (this.before as Slot).address : heap.skip(this.#bytes);
       if (isCopied) this.#copyIn(heap, op, 0);
     }
     heap.writeWord(heap.block + this.offset, this.address);
@@ -153,18 +153,14 @@ export class Slot {
     heap.copyIn(this.address, this.#part(values, first), this.type);
   }
 
+  /** Where the kernel has written to a copy. */
   copyOut(heap: Heap, first: number, ofItems: number): void {
-    if (!this.isCopiedOut) return;
+    if (this.isRead || this.data === undefined || this.#home !== 0) return;
     heap.copyOut(this.address, this.#part(this.data as Values, (this.#count / ofItems) * first), this.type);
   }
 
   #part(values: Values, first: number): Values {
     return this.#given === this.#count ? values : partOf(values, first, this.#given);
-  }
-
-  /** Whether what is written has been written to a copy. */
-  get isCopiedOut(): boolean {
-    return !this.isRead && this.data !== undefined && this.#home === 0;
   }
 
   /** Two SharedArrayBuffers may be of one memory: postMessage makes such of it, and shared memory of a module that grows. */
