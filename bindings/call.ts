@@ -3,11 +3,11 @@
 // A call of few values is all overhead, so this and check.ts make no garbage that isn't needed: no closures over
 // lists of names, no messages that nobody reads.
 
-import { offsets } from './block.js';
-import { Options } from './check.js';
+import { Offset } from './block.js';
+import { list, Options, product } from './check.js';
 import { type DType, type Numbers, type Stored, statisticsOf, type Values } from './dtype.js';
 import { NormError } from './errors.js';
-import { type Heap, type Kernel, newResult } from './heap.js';
+import { type Heap, type Kernel, newArray } from './heap.js';
 import { type Slot, slots } from './slot.js';
 import { type Data, newTensor, Tensor, valuesOf } from './tensor.js';
 
@@ -164,33 +164,29 @@ function runKernel(heap: Heap, call: Call, shape: readonly number[], axes: reado
   let status = moreScratch;
   while (status === moreScratch) {
     heap.reserve(op, isMeasured ? bytes + scratchBytes : 0);
-    heap.clearWords(block + offsets.x, block + offsets.scratch);
+    heap.clearWords(block + Offset.x, block + Offset.scratch);
     for (let i = 0; i < usedCount; ++i) (used[i] as Slot).place(heap, op, isMeasured);
-    heap.writeWord(block + offsets.scratch, heap.skip(0));
-    heap.writeWord(block + offsets.scratchBytes, scratchBytes);
-    heap.writeDouble(block + offsets.epsilon, call.epsilon);
-    heap.writeDouble(block + offsets.p, call.p);
-    heap.writeDouble(block + offsets.alpha, call.alpha);
-    heap.writeDouble(block + offsets.beta, call.beta);
-    heap.writeDouble(block + offsets.k, call.k);
-    heap.writeWord(block + offsets.dtype, dtypeNumbers[call.dtype]);
-    heap.writeWord(block + offsets.groups, call.groups);
-    heap.writeWord(block + offsets.size, call.size);
-    heap.writeWord(block + offsets.rank, shape.length);
-    heap.writeWord(block + offsets.axisCount, axes.length);
-    for (let i = 0; i < shape.length; ++i) heap.writeWord(block + offsets.shape + 4 * i, shape[i] as number);
-    for (let i = 0; i < axes.length; ++i) heap.writeWord(block + offsets.axes + 4 * i, axes[i] as number);
+    heap.writeWord(block + Offset.scratch, heap.skip(0));
+    heap.writeWord(block + Offset.scratchBytes, scratchBytes);
+    heap.writeDouble(block + Offset.epsilon, call.epsilon);
+    heap.writeDouble(block + Offset.p, call.p);
+    heap.writeDouble(block + Offset.alpha, call.alpha);
+    heap.writeDouble(block + Offset.beta, call.beta);
+    heap.writeDouble(block + Offset.k, call.k);
+    heap.writeWord(block + Offset.dtype, dtypeNumbers[call.dtype]);
+    heap.writeWord(block + Offset.groups, call.groups);
+    heap.writeWord(block + Offset.size, call.size);
+    heap.writeWord(block + Offset.rank, shape.length);
+    heap.writeWord(block + Offset.axisCount, axes.length);
+    for (let i = 0; i < shape.length; ++i) heap.writeWord(block + Offset.shape + 4 * i, shape[i] as number);
+    for (let i = 0; i < axes.length; ++i) heap.writeWord(block + Offset.axes + 4 * i, axes[i] as number);
 
     status = heap.run(op, call.kernel as Kernel);
-    scratchBytes = heap.readWord(block + offsets.scratchBytes);
+    scratchBytes = heap.readWord(block + Offset.scratchBytes);
     isMeasured = true;
   }
   if (status !== 0) {
-    throw new NormError(
-      'ERR_AXIS',
-      op,
-      `not possible over axes [${call.axes.join(', ')}] of rank ${call.shape.length}`,
-    );
+    throw new NormError('ERR_AXIS', op, `not possible over axes ${list(call.axes)} of rank ${call.shape.length}`);
   }
 }
 
@@ -201,20 +197,31 @@ function dividableRoom(): number {
   return bytes;
 }
 
+/** Whether something that is written before the last piece is read may overlap that, and nobody could see it. */
+function mayOverlapUnseen(): boolean {
+  for (let i = 1; i < usedCount; ++i) {
+    const output = used[i] as Slot;
+    if (output.isRead) continue;
+    for (let j = 0; j < i; ++j) if (output.mayOverlapUnseen(used[j] as Slot)) return true;
+  }
+  return false;
+}
+
 /** How many of the first axes are of items that the call is divided into; 0: it isn't. */
 function itemAxesOf(call: Call): number {
-  if (call.itemAxes === 0 || call.lengths || dividableRoom() <= pieceBytes) return 0;
-  return Math.min(call.itemAxes, ...call.axes);
+  if (call.itemAxes === 0 || call.lengths || dividableRoom() <= pieceBytes || mayOverlapUnseen()) return 0;
+  const axes = Math.min(call.itemAxes, ...call.axes);
+  return product(call.shape.slice(0, axes)) > 1 ? axes : 0;
 }
 
 function copyOut(heap: Heap, first: number, ofItems: number): void {
   for (let i = 0; i < usedCount; ++i) (used[i] as Slot).copyOut(heap, first, ofItems);
 }
 
-/** Runs the kernel on some items after the others. Whatever can fail does so before anything is written. */
+/** Runs the kernel on some items after the others. Whatever can fail does so with the first, before anything is written. */
 function runInPieces(heap: Heap, call: Call, itemAxes: number): void {
   const { op, shape, axes } = call;
-  const items = shape.slice(0, itemAxes).reduce((product, extent) => product * extent, 1);
+  const items = product(shape.slice(0, itemAxes));
   const most = Math.ceil(items / Math.ceil(dividableRoom() / pieceBytes));
   for (let first = 0; first < items; first += most) {
     const count = Math.min(most, items - first);
@@ -223,7 +230,8 @@ function runInPieces(heap: Heap, call: Call, itemAxes: number): void {
       const pieceAxes = axes.map((axis) => axis - itemAxes + 1);
       runKernel(heap, call, [count, ...shape.slice(itemAxes)], pieceAxes);
     } else {
-      heap.writeWord(heap.block + offsets.shape, count);
+      // As many as before, or fewer: they are possible in the same scratch.
+      heap.writeWord(heap.block + Offset.shape, count);
       for (let i = 0; i < usedCount; ++i) (used[i] as Slot).advance(heap, op, first, items);
       heap.run(op, call.kernel as Kernel);
     }
@@ -267,10 +275,10 @@ export function run(heap: Heap, call: Call): Data | null {
     const itemAxes = itemAxesOf(call);
     if (length === 0) {
       // Extents beside one of 0 may be of any size, for which the core has no memory and loops for long.
-      if (isNew) result = newResult(op, like, length, dtype);
+      if (isNew) result = newArray(op, length, dtype, like);
       clearParameters(call);
     } else if (itemAxes > 0) {
-      if (isNew) y.data = result = newResult(op, like, length, dtype);
+      if (isNew) y.data = result = newArray(op, length, dtype, like);
       runInPieces(heap, call, itemAxes);
     } else {
       runKernel(heap, call, shape, axes);

@@ -18,6 +18,10 @@ export function isArray(value: unknown): value is unknown[] {
   }
 }
 
+export function product(extents: readonly number[]): number {
+  return extents.reduce((size, extent) => size * extent, 1);
+}
+
 /** As a user writes it. */
 export function list(values: readonly number[]): string {
   return `[${values.join(', ')}]`;
@@ -40,6 +44,16 @@ export function kindOf(value: unknown): string {
     // Without a class, a revoked proxy, a getter: what is said of a wrong value is no place for an error of its own.
   }
   return `an object (${typeof name === 'string' ? name.slice(0, 40) : 'of no class'})`;
+}
+
+/** Of a value of the wrong kind. */
+export function typeError(op: string, name: string, expected: string, value: unknown, hint = ''): NormError {
+  return new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}${hint}`);
+}
+
+/** Of a number out of its range. */
+export function rangeError(op: string, name: string, expected: string, number: number): NormError {
+  return new NormError('ERR_RANGE', op, `${name} must be ${expected}, got ${number}`);
 }
 
 /** The length of an array that isn't detached. (Whether a Tensor is freed is seen when its address is asked for.) */
@@ -81,7 +95,7 @@ export function dtypeOf(op: string, x: unknown, option: unknown, isOfParameters 
   if (option === undefined || option === null) {
     if (dtype) return dtype;
     const expected = 'a Float32Array, a Float64Array, a Float16Array or a Tensor';
-    throw new NormError('ERR_TYPE', op, `x must be ${expected}, got ${kindOf(x)}${hintFor('x', x)}`);
+    throw typeError(op, 'x', expected, x, hintFor('x', x));
   }
   if (option !== 'float16') {
     const why = 'Float32Array and Float64Array say what they are';
@@ -97,7 +111,7 @@ export function dtypeOf(op: string, x: unknown, option: unknown, isOfParameters 
 export function values(op: string, name: string, value: unknown, dtype: DType): Data {
   const isRight = dtypeOfData(value) === dtype || (dtype === 'float16' && isBits(value));
   if (!isRight) {
-    throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[dtype]}, as x is, got ${kindOf(value)}`);
+    throw typeError(op, name, `${arraysOf[dtype]}, as x is`, value);
   }
   attachedLength(op, name, value as Data);
   return value as Data;
@@ -140,7 +154,7 @@ export function optionalStatistics(
   const wanted = statisticsOf(dtype);
   if (dtypeOfData(value) !== wanted) {
     const reason = `statistics of ${dtype} are ${wanted}`;
-    throw new NormError('ERR_TYPE', op, `${name} must be ${arraysOf[wanted]} (${reason}), got ${kindOf(value)}`);
+    throw typeError(op, name, `${arraysOf[wanted]} (${reason})`, value);
   }
   const array = value as Numbers | Tensor;
   sameLength(op, name, attachedLength(op, name, array), length, why, call);
@@ -167,14 +181,14 @@ export function vector<C extends VectorCall>(
   }
   if (!isArray(value)) {
     const expected = 'a Float32Array, a Float64Array, a Float16Array, a Tensor or an array of numbers';
-    throw new NormError('ERR_TYPE', op, `${name} must be ${expected}, got ${kindOf(value)}${hintForBits(value)}`);
+    throw typeError(op, name, expected, value, hintForBits(value));
   }
   const flat = flattened(name, value);
-  if (flat) throw new NormError('ERR_TYPE', op, `${name}[0] must be a number, got ${kindOf(value[0])}: use ${flat}`);
+  if (flat) throw typeError(op, `${name}[0]`, 'a number', value[0], `: use ${flat}`);
   sameLength(op, name, value.length, length, why, call);
   return Float64Array.from(value, (element, i) => {
     if (typeof element === 'number') return element;
-    throw new NormError('ERR_TYPE', op, `${name}[${i}] must be a number, got ${kindOf(element)}`);
+    throw typeError(op, `${name}[${i}]`, 'a number', element);
   });
 }
 
@@ -193,7 +207,7 @@ export function lengthsOf(op: string, value: unknown, shape: readonly number[]):
   if (value === undefined || value === null) return undefined;
   const isTyped = typedArrayTag.call(value) === 'Int32Array';
   if (!isTyped && !isArray(value)) {
-    throw new NormError('ERR_TYPE', op, `lengths must be an Int32Array or an array of integers, got ${kindOf(value)}`);
+    throw typeError(op, 'lengths', 'an Int32Array or an array of integers', value);
   }
   const given = value as Int32Array | unknown[];
   const count = isTyped ? attachedLength(op, 'lengths', given as Int32Array) : given.length;
@@ -206,11 +220,11 @@ export function lengthsOf(op: string, value: unknown, shape: readonly number[]):
   for (let i = 0; i < items; ++i) {
     const length: unknown = given[i];
     if (typeof length !== 'number') {
-      throw new NormError('ERR_TYPE', op, `lengths[${i}] must be an integer, got ${kindOf(length)}`);
+      throw typeError(op, `lengths[${i}]`, 'an integer', length);
     }
     if (!(Number.isInteger(length) && length >= 0 && length <= extent)) {
       const range = `an integer from 0 to ${extent}, the extent of axis 1`;
-      throw new NormError('ERR_RANGE', op, `lengths[${i}] must be ${range}, got ${length}`);
+      throw rangeError(op, `lengths[${i}]`, range, length);
     }
     lengths[i] = length;
   }
@@ -278,7 +292,7 @@ export function optionNames(op: string, value: unknown, names: Names): void {
   if (value === undefined || value === null) return;
   if (typeof value !== 'object' || isArray(value) !== false || ArrayBuffer.isView(value)) {
     const hint = isArray(value) ? ': a shape is { shape: [...] }' : '';
-    throw new NormError('ERR_TYPE', op, `the options must be an object, got ${kindOf(value)}${hint}`);
+    throw typeError(op, 'the options', 'an object', value, hint);
   }
   for (const name in value) {
     if (names.has(name)) continue;
@@ -409,19 +423,19 @@ export function options(op: string, value: unknown, names: Names, x?: unknown, i
 function numberOf(op: string, name: string, value: unknown, absent: number | undefined): number {
   if (absent !== undefined && (value === undefined || value === null)) return absent;
   if (typeof value === 'number') return value;
-  throw new NormError('ERR_TYPE', op, `${name} must be a number, got ${kindOf(value)}`);
+  throw typeError(op, name, 'a number', value);
 }
 
 export function epsilon(op: string, value: unknown, absent: number): number {
   const number = numberOf(op, 'epsilon', value, absent);
   if (number >= 0 && number < Infinity) return number;
-  throw new NormError('ERR_RANGE', op, `epsilon must be finite and at least 0, got ${number}`);
+  throw rangeError(op, 'epsilon', 'finite and at least 0', number);
 }
 
 export function finite(op: string, name: string, value: unknown, absent: number): number {
   const number = numberOf(op, name, value, absent);
   if (Number.isFinite(number)) return number;
-  throw new NormError('ERR_RANGE', op, `${name} must be finite, got ${number}`);
+  throw rangeError(op, name, 'finite', number);
 }
 
 export function positiveInteger(op: string, name: string, value: unknown): number {
@@ -429,7 +443,7 @@ export function positiveInteger(op: string, name: string, value: unknown): numbe
     throw new NormError('ERR_TYPE', op, `${name} is required, got ${String(value)}`);
   const number = numberOf(op, name, value, undefined);
   if (Number.isInteger(number) && number > 0) return number;
-  throw new NormError('ERR_RANGE', op, `${name} must be an integer and at least 1, got ${number}`);
+  throw rangeError(op, name, 'an integer and at least 1', number);
 }
 
 /** How many groups a number of channels makes. */
@@ -444,14 +458,14 @@ export function momentumOf(op: string, value: unknown): number | null {
   if (value === null) return null;
   const momentum = numberOf(op, 'momentum', value, 0.1);
   if (momentum >= 0 && momentum <= 1) return momentum;
-  throw new NormError('ERR_RANGE', op, `momentum must be from 0 to 1, or null for the plain average, got ${momentum}`);
+  throw rangeError(op, 'momentum', 'from 0 to 1, or null for the plain average', momentum);
 }
 
 /** How often something has happened. */
 export function countOf(op: string, name: string, value: unknown): number {
   const count = numberOf(op, name, value, undefined);
   if (Number.isInteger(count) && count >= 0) return count;
-  throw new NormError('ERR_RANGE', op, `${name} must be an integer and at least 0, got ${count}`);
+  throw rangeError(op, name, 'an integer and at least 0', count);
 }
 
 /** Lengths along the channels' axis would leave whole channels out. */
@@ -464,19 +478,19 @@ export function lengthsBesideChannels(op: string, axis: number, lengths: unknown
 export function orderOfNorm(op: string, value: unknown): number {
   const p = numberOf(op, 'p', value, 2);
   if (p === 1 || p === 2 || p === Infinity) return p;
-  throw new NormError('ERR_RANGE', op, `p must be 1, 2 or Infinity, got ${p}`);
+  throw rangeError(op, 'p', '1, 2 or Infinity', p);
 }
 
 /** An array of extents; how many values they make. */
 export function sizeOf(op: string, value: unknown): number {
   if (!isArray(value)) {
-    throw new NormError('ERR_TYPE', op, `shape must be an array of integers, got ${kindOf(value)}`);
+    throw typeError(op, 'shape', 'an array of integers', value);
   }
   let size = 1;
   for (let i = 0; i < value.length; ++i) {
     const extent: unknown = value[i];
     if (typeof extent !== 'number') {
-      throw new NormError('ERR_TYPE', op, `shape[${i}] must be an integer, got ${kindOf(extent)}`);
+      throw typeError(op, `shape[${i}]`, 'an integer', extent);
     }
     if (!Number.isInteger(extent) || extent < 0) {
       throw new NormError('ERR_SHAPE', op, `shape[${i}] must be an integer and at least 0, got ${extent}`);
@@ -520,7 +534,7 @@ export function axisOf(
   }
   const name = place === undefined ? option : `${option}[${place}]`;
   if (typeof value !== 'number') {
-    throw new NormError('ERR_TYPE', op, `${name} must be an integer, got ${kindOf(value)}`);
+    throw typeError(op, name, 'an integer', value);
   }
   const hint = rank === 1 ? ' (pass shape if x has more)' : '';
   const range = rank === 0 ? 'it has no axes' : `its axes are ${-rank} to ${rank - 1}${hint}`;

@@ -1,7 +1,8 @@
 // From what `load` is given to a compiled module of this version. What goes wrong here goes wrong on somebody else's
 // server, so the messages say where the module was looked for, what was there, and what to do.
 
-import { kindOf } from './check.js';
+import { kindOf, typeError } from './check.js';
+import { isOfClass } from './dtype.js';
 import { NormError } from './errors.js';
 
 declare const SIMDNORM_VERSION: string;
@@ -64,9 +65,9 @@ async function compileBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promi
 async function compileResponse(name: string, response: Response): Promise<WebAssembly.Module> {
   if (!response.ok) throw failure(`${name} was answered with status ${response.status}: is simdnorm.wasm there?`);
   if (response.bodyUsed) throw failure(`${name} has been read already: pass a Response that nobody has read`);
-  // Of another type it would be refused, and older versions of Bun can't.
+  // Of another type it would be refused, in Node also of this one in capitals; and older versions of Bun can't.
   const streams = response instanceof Response && 'compileStreaming' in WebAssembly;
-  if (streams && /^application\/wasm$/i.test(response.headers.get('Content-Type') ?? '')) {
+  if (streams && response.headers.get('Content-Type') === 'application/wasm') {
     return compiled(name, WebAssembly.compileStreaming(response));
   }
   const bytes = await response.arrayBuffer().catch((cause) => {
@@ -97,17 +98,12 @@ async function compileUrl(url: string): Promise<WebAssembly.Module> {
 }
 
 function isBytes(value: object): value is ArrayBuffer | ArrayBufferView<ArrayBuffer> {
-  return ArrayBuffer.isView(value) || Object.prototype.toString.call(value) === '[object ArrayBuffer]';
-}
-
-/** No type guard: what isn't a Module would have no type at all, since that has no members. */
-function isModule(value: unknown): boolean {
-  return Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
+  return ArrayBuffer.isView(value) || isOfClass(value, 'ArrayBuffer');
 }
 
 /** The module that it is, and what messages call it. */
 async function moduleOf(source: unknown): Promise<[name: string, module: WebAssembly.Module]> {
-  if (isModule(source)) return ['wasm', source as WebAssembly.Module];
+  if (isOfClass(source, 'WebAssembly.Module')) return ['wasm', source as WebAssembly.Module];
   if (typeof source === 'string') return [source, await compileUrl(source)];
   if (typeof source === 'object' && source !== null) {
     if (isBytes(source)) {
@@ -125,7 +121,7 @@ async function moduleOf(source: unknown): Promise<[name: string, module: WebAsse
     }
   }
   const expected = 'a URL, bytes, a Response or a WebAssembly.Module';
-  throw new NormError('ERR_TYPE', 'load', `wasm must be ${expected}, got ${kindOf(source)}`);
+  throw typeError('load', 'wasm', expected, source);
 }
 
 /** Compiles what the caller has given, else the entry's own module, and sees that it belongs to this JavaScript. */

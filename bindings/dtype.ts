@@ -42,8 +42,14 @@ export function copyOf<V extends Values>(values: V): V {
   return (dtype === 'float64' ? new Float64Array(values) : new Uint16Array(bitsOf(values))) as Values as V;
 }
 
+/** Whether something is an object of a class, of any realm. */
+export function isOfClass(value: unknown, name: string): boolean {
+  return Object.prototype.toString.call(value) === `[object ${name}]`;
+}
+
 export function isSharedBuffer(buffer: unknown): boolean {
-  return typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer;
+  // Most are plain buffers, which can be told at once.
+  return !(buffer instanceof ArrayBuffer) && isOfClass(buffer, 'SharedArrayBuffer');
 }
 
 /** Some of an array's values, whose number no worker can change: SharedArrayBuffers may grow at any time. */
@@ -139,7 +145,7 @@ export function halfClass() {
 }
 
 /** Bits of float16 values as an array of the same class as another's. */
-export function halvesLike(like: Values, bits: Uint16Array): HalfArray {
+export function halvesLike(like: Values | undefined, bits: Uint16Array): HalfArray {
   const Float16Array = halfClass();
   return isBits(like) || !Float16Array ? bits : new Float16Array(bits.buffer);
 }

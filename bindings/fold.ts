@@ -3,7 +3,7 @@
 import * as check from './check.js';
 import { lengthOf, type Numbers, typedArrayTag, type Values } from './dtype.js';
 import { NormError } from './errors.js';
-import { resultArray } from './heap.js';
+import { newArray } from './heap.js';
 import { numbersOf } from './tensor.js';
 
 const op = 'foldBatchNorm';
@@ -31,7 +31,7 @@ function normOf(norm: unknown): unknown {
     }
   }
   const expected = 'a BatchNorm layer, or mean, variance, scale, bias and epsilon';
-  throw new NormError('ERR_TYPE', op, `norm must be ${expected}, got ${check.kindOf(norm)}`);
+  throw check.typeError(op, 'norm', expected, norm);
 }
 
 function floatsOf(name: string, value: unknown): Values {
@@ -40,11 +40,7 @@ function floatsOf(name: string, value: unknown): Values {
     return check.values(op, name, value, check.dtypeOf(op, value, undefined)) as Values;
   }
   const expected = 'a Float32Array, a Float64Array or a Float16Array';
-  throw new NormError(
-    'ERR_TYPE',
-    op,
-    `${name} must be ${expected}, got ${check.kindOf(value)}${check.hintFor(name, value)}`,
-  );
+  throw check.typeError(op, name, expected, value, check.hintFor(name, value));
 }
 
 export interface Folded {
@@ -82,8 +78,8 @@ export function foldBatchNorm(weightGiven: unknown, biasGiven: unknown, norm: un
   const factors = Float64Array.from({ length: channels }, (_, c) => {
     return at(scale, c, 1) / Math.sqrt((variance[c] as number) + epsilon);
   });
-  const inner = shape.slice(axis + 1).reduce((product, extent) => product * extent, 1);
-  const folded = resultArray(op, 4 * lengthOf(weight), () => new Float32Array(lengthOf(weight)));
+  const inner = check.product(shape.slice(axis + 1));
+  const folded = newArray(op, lengthOf(weight), 'float32');
   for (let i = 0; i < folded.length; ++i) {
     folded[i] = (weight[i] as number) * (factors[Math.floor(i / inner) % channels] as number);
   }

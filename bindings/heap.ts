@@ -1,7 +1,17 @@
 // The module's memory: the only file that reads and writes it, and the only one that knows that it can grow.
 
 import { Allocator, aligned } from './allocator.js';
-import { bitsOf, bytesOf, type DType, halfClass, halvesLike, lengthOf, type Stored, type Values } from './dtype.js';
+import {
+  bitsOf,
+  bytesOf,
+  type DType,
+  type HalfArray,
+  halfClass,
+  halvesLike,
+  lengthOf,
+  type Stored,
+  type Values,
+} from './dtype.js';
 import { NormError } from './errors.js';
 
 /** What embind exports: an operation runs on the block of arguments, and a status comes out. */
@@ -31,12 +41,18 @@ export function resultArray<A>(op: string, bytes: number, make: () => A): A {
   }
 }
 
-/** A new array of the same class as another. */
-export function newResult(op: string, like: Values, length: number, dtype: DType): Values {
+interface ArrayOf {
+  float32: Float32Array;
+  float64: Float64Array;
+  float16: HalfArray;
+}
+
+/** A new array of a type; of float16 in the form of another. */
+export function newArray<D extends DType>(op: string, length: number, dtype: D, like?: Values): ArrayOf[D] {
   return resultArray(op, length * bytesOf(dtype), () => {
     if (dtype === 'float32') return new Float32Array(length);
     return dtype === 'float64' ? new Float64Array(length) : halvesLike(like, new Uint16Array(length));
-  });
+  }) as ArrayOf[D];
 }
 
 export class Heap {

@@ -1,6 +1,6 @@
 // Layers as JSON: arrays as base64 of little-endian bytes, so that -0, NaN and infinity survive.
 
-import { isArray, kindOf } from './check.js';
+import { isArray, kindOf, typeError } from './check.js';
 import type { Numbers } from './dtype.js';
 import { NormError } from './errors.js';
 import { resultArray } from './heap.js';
@@ -31,7 +31,7 @@ export function arrayFromJSON<A extends Numbers>(
   Kind: Kind<A>,
 ): A {
   if (typeof json !== 'string') {
-    throw new NormError('ERR_TYPE', op, `${name} must be a base64 string in the JSON of a layer, got ${kindOf(json)}`);
+    throw typeError(op, name, 'a base64 string in the JSON of a layer', json);
   }
   let text: string;
   try {
@@ -56,7 +56,7 @@ export function fieldsOf(op: string, json: unknown, name?: string): Record<strin
   const what = name ? `${name} of a layer's JSON` : 'the JSON of a layer';
   if (typeof json !== 'object' || json === null || isArray(json) !== false) {
     const hint = typeof json === 'string' ? ': use JSON.parse' : '';
-    throw new NormError('ERR_TYPE', op, `${what} must be an object, as toJSON makes it, got ${kindOf(json)}${hint}`);
+    throw typeError(op, what, 'an object, as toJSON makes it', json, hint);
   }
   const fields = json as Record<string, unknown>;
   if (!name && fields.layer !== op) {

@@ -3,7 +3,7 @@
 import * as check from './check.js';
 import { isBits, type Numbers } from './dtype.js';
 import { NormError } from './errors.js';
-import { resultArray } from './heap.js';
+import { newArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
 import { newStatistics } from './operation.js';
 import { Moving } from './running-statistics.js';
@@ -21,7 +21,7 @@ interface Kept {
   readonly x: Data;
   readonly shape: readonly number[];
   /** What the operations are told of the type of x. */
-  readonly bits: 'float16' | undefined;
+  readonly dtype: 'float16' | undefined;
   readonly lengths: Int32Array | undefined;
   readonly invStd: Numbers;
 }
@@ -30,9 +30,17 @@ interface Kept {
 interface Input {
   readonly x: Data;
   readonly shape: readonly number[];
-  readonly bits: 'float16' | undefined;
+  readonly dtype: 'float16' | undefined;
   readonly lengths: Int32Array | undefined;
   readonly out: Data | undefined;
+}
+
+/** What batchNormTraining returns. */
+interface Batch {
+  readonly y: Data;
+  readonly mean: Numbers;
+  readonly variance: Numbers;
+  readonly count: number | Int32Array;
 }
 
 interface Gradients {
@@ -44,13 +52,13 @@ interface Gradients {
 function booleanOf(op: string, name: string, value: unknown, absent: boolean): boolean {
   if (value === undefined || value === null) return absent;
   if (typeof value === 'boolean') return value;
-  throw new NormError('ERR_TYPE', op, `${name} must be true or false, got ${check.kindOf(value)}`);
+  throw check.typeError(op, name, 'true or false', value);
 }
 
 function integerOf(op: string, name: string, value: unknown, absent: number): number {
   if (value === undefined || value === null) return absent;
   if (typeof value === 'number' && Number.isInteger(value)) return value;
-  throw new NormError('ERR_TYPE', op, `${name} must be an integer, got ${check.kindOf(value)}`);
+  throw check.typeError(op, name, 'an integer', value);
 }
 
 /** The extents that a layer normalizes over. */
@@ -59,11 +67,6 @@ function extentsOf(op: string, value: unknown): number[] {
   if (!check.isArray(given)) return [check.positiveInteger(op, 'shape', given)];
   if (given.length === 0) throw new NormError('ERR_SHAPE', op, 'shape [] has no axes to normalize over');
   return given.map((extent, i) => check.positiveInteger(op, `shape[${i}]`, extent));
-}
-
-/** An array of a layer's own, if the engine has room for one. */
-function newArray(op: string, length: number, value: number): Float32Array {
-  return resultArray(op, 4 * length, () => new Float32Array(length).fill(value));
 }
 
 /** What of a layer's options are the fields of its JSON, if it is made from one. No user knows it. */
@@ -110,8 +113,8 @@ abstract class Base {
           name,
           value: fields
             ? arrayFromJSON(op, name, fields[name], size, Float32Array)
-            : newArray(op, size, name === 'scale' ? 1 : 0),
-          gradient: newArray(op, size, 0),
+            : newArray(op, size, 'float32').fill(name === 'scale' ? 1 : 0),
+          gradient: newArray(op, size, 'float32'),
         }),
       ),
     );
@@ -193,13 +196,12 @@ abstract class Base {
     this.checkShape(shape);
     const out = check.optionalValues(op, 'out', o.out, dtype, length);
     const lengths = check.lengthsOf(op, o.lengths, shape);
-    const bits = isBits(values) ? 'float16' : undefined;
-    const input: Input = { x: values, shape, bits, lengths, out };
+    const kept = { x: values, shape, dtype: isBits(values) ? 'float16' : undefined, lengths } as const;
     // The operation is given copies of the lengths.
     if (out) this.#checkOut(out, this.#kept.length, training ? values : undefined, o.lengths);
     const invStd = training ? newStatistics({ op, dtype }, this.groups(shape)) : undefined;
-    const y = this.#run(() => this.run(input, invStd));
-    if (invStd) this.#kept.push({ x: values, shape, bits, lengths, invStd });
+    const y = this.#run(() => this.run({ ...kept, out }, invStd));
+    if (invStd) this.#kept.push({ ...kept, invStd });
     return y;
   }
 
@@ -238,18 +240,35 @@ function objectOf(op: string, options: unknown, names: readonly string[]): Given
 export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNorm'> {
   const run = operations as unknown as Untyped;
 
+  /** Around an operation and its gradient. */
+  abstract class Around extends Base {
+    protected abstract readonly operation: keyof Untyped;
+    /** The options that say which values have statistics and parameters in common. */
+    protected abstract readonly place: object;
+
+    protected run({ x, ...input }: Input, invStdOut: Numbers | undefined): Data {
+      const { place, scale, bias, epsilon } = this;
+      return run[this.operation](x, { ...input, ...place, scale, bias, epsilon, invStdOut });
+    }
+
+    protected gradients(dy: unknown, { x, ...kept }: Kept, out: unknown): Gradients {
+      const { place, scale, epsilon } = this;
+      return run[`${this.operation}Backward` as keyof Untyped](dy, x, { ...kept, ...place, scale, epsilon, out });
+    }
+  }
+
   /** Over the last axes, along which the parameters are. */
-  abstract class OverLast extends Base {
+  abstract class OverLast extends Around {
     readonly shape: readonly number[];
-    protected readonly axes: readonly number[];
+    protected readonly place: object;
     readonly #size: number;
 
     constructor(op: string, shape: unknown, options: unknown, names: readonly Parameter['name'][]) {
       const extents = extentsOf(op, shape);
-      const size = extents.reduce((product, extent) => product * extent, 1);
+      const size = check.product(extents);
       super(op, size, objectOf(op, options, layerOptions), names);
       this.shape = Object.freeze(extents);
-      this.axes = extents.map((_, i) => i - extents.length);
+      this.place = { axes: extents.map((_, i) => i - extents.length) };
       this.#size = size;
     }
 
@@ -278,7 +297,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
     }
 
     protected groups(shape: readonly number[]): number {
-      return shape.slice(0, shape.length - this.shape.length).reduce((product, extent) => product * extent, 1);
+      return check.product(shape.slice(0, shape.length - this.shape.length));
     }
 
     protected fields() {
@@ -287,41 +306,26 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   }
 
   class LayerNorm extends OverLast {
+    protected readonly operation = 'layerNorm';
+
     constructor(shape: unknown, options?: unknown) {
       super('LayerNorm', shape, options, ['scale', 'bias']);
-    }
-
-    protected run({ x, shape, bits, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
-      const { axes, scale, bias, epsilon } = this;
-      return run.layerNorm(x, { shape, dtype: bits, axes, lengths, scale, bias, epsilon, out, invStdOut });
-    }
-
-    protected gradients(dy: unknown, { x, shape, bits, lengths, invStd }: Kept, out: unknown): Gradients {
-      const { axes, scale, epsilon } = this;
-      return run.layerNormBackward(dy, x, { shape, dtype: bits, axes, lengths, scale, epsilon, invStd, out });
     }
   }
 
   class RmsNorm extends OverLast {
+    protected readonly operation = 'rmsNorm';
+
     constructor(shape: unknown, options?: unknown) {
       super('RmsNorm', shape, options, ['scale']);
-    }
-
-    protected run({ x, shape, bits, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
-      const { axes, scale, epsilon } = this;
-      return run.rmsNorm(x, { shape, dtype: bits, axes, lengths, scale, epsilon, out, invStdOut });
-    }
-
-    protected gradients(dy: unknown, { x, shape, bits, lengths, invStd }: Kept, out: unknown): Gradients {
-      const { axes, scale, epsilon } = this;
-      return run.rmsNormBackward(dy, x, { shape, dtype: bits, axes, lengths, scale, epsilon, invStd, out });
     }
   }
 
   /** With parameters along a channel axis. */
-  abstract class ByChannel extends Base {
+  abstract class ByChannel extends Around {
     readonly channels: number;
     readonly axis: number;
+    protected place: object;
 
     constructor(op: string, channels: unknown, options: unknown, names: readonly string[]) {
       const count = check.positiveInteger(op, 'channels', channels);
@@ -329,6 +333,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super(op, count, o, ['scale', 'bias']);
       this.channels = count;
       this.axis = integerOf(op, 'axis', o.axis, 1);
+      this.place = { axis: this.axis };
     }
 
     protected defaultShape(length: number): number[] {
@@ -356,11 +361,13 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   const channelOptions = [...layerOptions, 'axis'];
 
   class GroupNorm extends ByChannel {
+    protected readonly operation = 'groupNorm';
     readonly #groups: number;
 
     constructor(groups: unknown, channels: unknown, options?: unknown) {
       super('GroupNorm', channels, options, channelOptions);
       this.#groups = check.groupsOf('GroupNorm', groups, this.channels);
+      this.place = { axis: this.axis, groups: this.#groups };
     }
 
     protected readonly takesLengths = false;
@@ -369,31 +376,14 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return (shape[0] as number) * this.#groups;
     }
 
-    protected run({ x, shape, bits, out }: Input, invStdOut: Numbers | undefined): Data {
-      const { axis, scale, bias, epsilon } = this;
-      return run.groupNorm(x, { shape, dtype: bits, axis, groups: this.#groups, scale, bias, epsilon, out, invStdOut });
-    }
-
-    protected gradients(dy: unknown, { x, shape, bits, invStd }: Kept, out: unknown): Gradients {
-      const { axis, scale, epsilon } = this;
-      return run.groupNormBackward(dy, x, {
-        shape,
-        dtype: bits,
-        axis,
-        groups: this.#groups,
-        scale,
-        epsilon,
-        invStd,
-        out,
-      });
-    }
-
     protected override fields(): Record<string, unknown> {
       return { groups: this.#groups, ...super.fields() };
     }
   }
 
   class InstanceNorm extends ByChannel {
+    protected readonly operation = 'instanceNorm';
+
     constructor(channels: unknown, options?: unknown) {
       super('InstanceNorm', channels, options, channelOptions);
     }
@@ -403,21 +393,12 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
     protected groups(shape: readonly number[]): number {
       return (shape[0] as number) * this.channels;
     }
-
-    protected run({ x, shape, bits, out }: Input, invStdOut: Numbers | undefined): Data {
-      const { axis, scale, bias, epsilon } = this;
-      return run.instanceNorm(x, { shape, dtype: bits, axis, scale, bias, epsilon, out, invStdOut });
-    }
-
-    protected gradients(dy: unknown, { x, shape, bits, invStd }: Kept, out: unknown): Gradients {
-      const { axis, scale, epsilon } = this;
-      return run.instanceNormBackward(dy, x, { shape, dtype: bits, axis, scale, epsilon, invStd, out });
-    }
   }
 
   const batchOptions = [...channelOptions, 'momentum', 'unbiased'];
 
   class BatchNorm extends ByChannel {
+    protected readonly operation = 'batchNormTraining';
     readonly momentum: number | null;
     readonly unbiased: boolean;
     readonly #mean: Moving;
@@ -461,18 +442,17 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return this.channels;
     }
 
-    protected run({ x, shape, bits, lengths, out }: Input, invStdOut: Numbers | undefined): Data {
-      const { axis, scale, bias, epsilon } = this;
-      check.lengthsBesideChannels(this.op, check.axisOf(this.op, 'axis', axis, shape), lengths);
+    protected override run(input: Input, invStdOut: Numbers | undefined): Data {
+      const { op, axis, scale, bias, epsilon } = this;
+      const { x, lengths, ...given } = input;
+      check.lengthsBesideChannels(op, check.axisOf(op, 'axis', axis, given.shape), lengths);
       if (!invStdOut) {
         // Inference has no use for lengths, but what is past them is 0 there as well.
         const { runningMean: mean, runningVariance: variance } = this;
-        const given = { shape, dtype: bits, axis, scale, bias, epsilon, mean, variance, out };
-        return run.batchNorm(x, given, lengths);
+        return run.batchNorm(x, { ...given, axis, scale, bias, epsilon, mean, variance }, lengths);
       }
-      const given = { shape, dtype: bits, axis, scale, bias, epsilon, lengths, out, invStdOut };
-      const { y, mean, variance, count } = this.#train(x, given);
-      const countOf = (channel: number): number => (typeof count === 'number' ? count : count[channel]);
+      const { y, mean, variance, count } = this.#train(input, invStdOut);
+      const countOf = (channel: number) => (typeof count === 'number' ? count : (count[channel] as number));
       const hasData = (channel: number) => countOf(channel) > 0;
       const unbiased = (value: number, channel: number) => (value * countOf(channel)) / (countOf(channel) - 1);
       this.#batchesSeen += 1;
@@ -481,9 +461,9 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       return y;
     }
 
-    #train(x: Data, options: object) {
+    #train(input: Input, invStdOut: Numbers): Batch {
       try {
-        return run.batchNormTraining(x, options);
+        return super.run(input, invStdOut) as unknown as Batch;
       } catch (error) {
         // What is out of range there is the one value per channel: the usual reason is a forgotten eval().
         if (!(error instanceof NormError && error.code === 'ERR_RANGE')) throw error;
@@ -492,11 +472,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
           cause: error,
         });
       }
-    }
-
-    protected gradients(dy: unknown, { x, shape, bits, lengths, invStd }: Kept, out: unknown): Gradients {
-      const { axis, scale, epsilon } = this;
-      return run.batchNormTrainingBackward(dy, x, { shape, dtype: bits, axis, lengths, scale, epsilon, invStd, out });
     }
 
     protected override fields(): Record<string, unknown> {

@@ -2,7 +2,7 @@
 
 import createModule, { type Glue } from '../build/wasm/bindings/simdnorm.js';
 import { backward } from './backward.js';
-import { isArray, kindOf, optionNames } from './check.js';
+import { isArray, kindOf, optionNames, rangeError, typeError } from './check.js';
 import { compile, messageOf, type OwnModule, simdProbe } from './compile.js';
 import { NormError } from './errors.js';
 import { foldBatchNorm } from './fold.js';
@@ -30,10 +30,10 @@ function checkEngine(): void {
 function pagesOf(name: 'initialMemory' | 'maximumMemory', bytes: unknown): number | undefined {
   if (bytes === undefined || bytes === null) return undefined;
   if (typeof bytes !== 'number') {
-    throw new NormError('ERR_TYPE', 'load', `${name} must be a number of bytes, got ${kindOf(bytes)}`);
+    throw typeError('load', name, 'a number of bytes', bytes);
   }
   if (!(bytes >= 0 && bytes <= mostPages * page)) {
-    throw new NormError('ERR_RANGE', 'load', `${name} must be from 0 to 4 GiB (${mostPages * page}), got ${bytes}`);
+    throw rangeError('load', name, `from 0 to 4 GiB (${mostPages * page})`, bytes);
   }
   return Math.ceil(bytes / page);
 }
@@ -85,8 +85,8 @@ async function start(options: LoadOptions, own: OwnModule, ended: () => void): P
   const heap = new Heap(glue, memory, limit, ended);
   const bound: Record<string, unknown> = {};
   for (const [name, run] of Object.entries({ ...forward, ...backward })) {
-    const hasThird = name in backward || name === 'batchNorm';
-    // x, options and lengths; or dy, x and options.
+    // Beside the memory x, options and lengths; or dy, x and options.
+    const hasThird = run.length === 4;
     bound[name] = (first: unknown, second?: unknown, third?: unknown) => {
       if (!hasThird && third !== undefined && third !== null) {
         const why = 'scale and all else go into the options, { shape, scale, ... }';

@@ -2,7 +2,6 @@
 
 import * as check from './check.js';
 import { bitsOf, bufferOf, copyOf, type DType, halvesOfNumbers, isBits } from './dtype.js';
-import { NormError } from './errors.js';
 import type { Heap } from './heap.js';
 import { type Data, lengthOf, newTensor, numbersOf, Tensor } from './tensor.js';
 
@@ -11,8 +10,7 @@ const op = 'tensor';
 function dtypeFrom(value: unknown): DType {
   if (value === undefined || value === null) return 'float32';
   if (value === 'float32' || value === 'float64' || value === 'float16') return value;
-  const got = check.kindOf(value);
-  throw new NormError('ERR_TYPE', op, `dtype must be 'float32', 'float64' or 'float16', got ${got}`);
+  throw check.typeError(op, 'dtype', "'float32', 'float64' or 'float16'", value);
 }
 
 /** Floats of any type or plain numbers, converted; bits where the Tensor's are. */

@@ -4,7 +4,7 @@ import { Call } from './call.js';
 import * as check from './check.js';
 import { isBits, type Numbers, statisticsOf } from './dtype.js';
 import { NormError } from './errors.js';
-import { type Heap, resultArray } from './heap.js';
+import { type Heap, newArray } from './heap.js';
 import { type Data, Tensor } from './tensor.js';
 
 /** Whether a parameter is an array of bits. */
@@ -102,18 +102,15 @@ export const perGroup = ({ groups, shape }: Call) => `${shape[0]} items of ${gro
 
 /** A new array for statistics, unless there is one. */
 export function newStatistics({ op, dtype }: Pick<Call, 'op' | 'dtype'>, length: number): Numbers {
-  const isWide = statisticsOf(dtype) === 'float64';
-  return resultArray(op, (isWide ? 8 : 4) * length, () =>
-    isWide ? new Float64Array(length) : new Float32Array(length),
-  );
+  return newArray(op, length, statisticsOf(dtype));
 }
 
 /** How many values share statistics: a number, or one for each group where lengths make it vary. */
 export function countsOf({ shape, lengths }: Call, axes: readonly number[], count: number): number | Int32Array {
   if (!lengths) return count;
   const [items, extent, ...rest] = shape as [number, number, ...number[]];
-  const inner = rest.reduce((product, e, i) => (axes.includes(i + 2) ? product * e : product), 1);
-  const outer = rest.reduce((product, e, i) => (axes.includes(i + 2) ? product : product * e), 1);
+  const inner = check.product(rest.filter((_, i) => axes.includes(i + 2)));
+  const outer = check.product(rest.filter((_, i) => !axes.includes(i + 2)));
   const isMerged = axes.includes(0);
   const isAlong = axes.includes(1);
   if (isMerged && isAlong) return lengths.reduce((sum, length) => sum + (length >>> 0), 0) * inner;

@@ -1,7 +1,7 @@
 // Running averages of batches' statistics.
 
 import { countOf } from './check.js';
-import { resultArray } from './heap.js';
+import { newArray } from './heap.js';
 import { arrayFromJSON, arrayToJSON, fieldsOf } from './layer-json.js';
 
 /**
@@ -25,11 +25,11 @@ export class Moving {
         countOf(op, `${name}.batches[${c}]`, count);
       });
     } else {
-      const wide = () => resultArray(op, 8 * channels, () => new Float64Array(channels));
-      this.#precise = wide().fill(initial);
-      this.#seen = wide();
+      this.#precise = newArray(op, channels, 'float64').fill(initial);
+      this.#seen = newArray(op, channels, 'float64');
     }
-    this.values = resultArray(op, 4 * channels, () => Float32Array.from(this.#precise));
+    this.values = newArray(op, channels, 'float32');
+    this.values.set(this.#precise);
   }
 
   /** Takes over what a caller has written into `values`. */

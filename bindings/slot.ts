@@ -1,7 +1,7 @@
 // The arrays of the call that runs: where each is in the module's memory, or where it is copied to and from.
 
 import { aligned } from './allocator.js';
-import { offsets } from './block.js';
+import { Offset } from './block.js';
 import {
   beginOf,
   bufferOf,
@@ -167,6 +167,12 @@ export class Slot {
     return !this.isRead && this.data !== undefined && this.#home === 0;
   }
 
+  /** Two SharedArrayBuffers may be of one memory: postMessage makes such of it, and shared memory of a module that grows. */
+  mayOverlapUnseen(other: Slot): boolean {
+    if (!other.isRead || !other.isByItem || this.#buffer === other.#buffer) return false;
+    return isSharedBuffer(this.#buffer) && isSharedBuffer(other.#buffer);
+  }
+
   /** What is written overlaps nothing else that the call touches, but for what may be the same. */
   checkOverlap(op: string, other: Slot): void {
     if (this.#buffer === undefined || this.#buffer !== other.#buffer) return;
@@ -185,23 +191,23 @@ function mayBeSame(output: string, other: string): boolean {
 }
 
 // No code of the user's runs during a call, so that there is one call at a time.
-const x = new Slot('x', offsets.x, true, true);
-const residual = new Slot('residual', offsets.residual, true, true);
+const x = new Slot('x', Offset.x, true, true);
+const residual = new Slot('residual', Offset.residual, true, true);
 export const slots = {
   x,
-  dy: new Slot('dy', offsets.dy, true, true),
+  dy: new Slot('dy', Offset.dy, true, true),
   residual,
-  scale: new Slot('scale', offsets.scale, true, false),
-  bias: new Slot('bias', offsets.bias, true, false),
-  mean: new Slot('mean', offsets.mean, true, false),
-  variance: new Slot('variance', offsets.variance, true, false),
-  invStd: new Slot('invStd', offsets.invStd, true, false),
-  lengths: new Slot('lengths', offsets.lengths, true, false),
-  y: new Slot('out', offsets.y, false, true, x),
-  residualOut: new Slot('residualOut', offsets.residualOut, false, true, residual),
-  meanOut: new Slot('meanOut', offsets.meanOut, false, true),
-  varianceOut: new Slot('varianceOut', offsets.varianceOut, false, true),
-  invStdOut: new Slot('invStdOut', offsets.invStdOut, false, true),
-  dScaleOut: new Slot('dScaleOut', offsets.dScaleOut, false, false),
-  dBiasOut: new Slot('dBiasOut', offsets.dBiasOut, false, false),
+  scale: new Slot('scale', Offset.scale, true, false),
+  bias: new Slot('bias', Offset.bias, true, false),
+  mean: new Slot('mean', Offset.mean, true, false),
+  variance: new Slot('variance', Offset.variance, true, false),
+  invStd: new Slot('invStd', Offset.invStd, true, false),
+  lengths: new Slot('lengths', Offset.lengths, true, false),
+  y: new Slot('out', Offset.y, false, true, x),
+  residualOut: new Slot('residualOut', Offset.residualOut, false, true, residual),
+  meanOut: new Slot('meanOut', Offset.meanOut, false, true),
+  varianceOut: new Slot('varianceOut', Offset.varianceOut, false, true),
+  invStdOut: new Slot('invStdOut', Offset.invStdOut, false, true),
+  dScaleOut: new Slot('dScaleOut', Offset.dScaleOut, false, false),
+  dBiasOut: new Slot('dBiasOut', Offset.dBiasOut, false, false),
 };

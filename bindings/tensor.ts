@@ -1,6 +1,6 @@
 // Values that live in the module's memory, and arrays of the user's: what the operations take of either.
 
-import { kindOf } from './check.js';
+import { typeError } from './check.js';
 import * as array from './dtype.js';
 import { bytesOf, type DType, dtypeOfTag, type Numbers, typedArrayTag, type Values } from './dtype.js';
 import { NormError } from './errors.js';
@@ -104,7 +104,7 @@ export class Tensor {
     const placeOf = (name: string, value: number | null | undefined, absent: number) => {
       if (value === undefined || value === null) return absent;
       if (!Number.isInteger(value)) {
-        throw new NormError('ERR_TYPE', op, `${name} must be an integer, got ${kindOf(value)}`);
+        throw typeError(op, name, 'an integer', value);
       }
       // As in arrays: counted from the end where negative.
       return Math.min(Math.max(value < 0 ? value + this.length : value, 0), this.length);

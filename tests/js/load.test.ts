@@ -191,6 +191,14 @@ describe('where the module comes from', () => {
     ['a Module, compiled', () => new WebAssembly.Module(bytes)],
     ['a Response', wasmResponse],
     ['a Response of another type', () => new Response(copy(), { headers: { 'Content-Type': 'text/plain' } })],
+    [
+      'a Response of the type in capitals',
+      () => new Response(copy(), { headers: { 'Content-Type': 'Application/WASM' } }),
+    ],
+    [
+      'a Response of the type and more',
+      () => new Response(copy(), { headers: { 'Content-Type': 'application/wasm; a=b' } }),
+    ],
     ['a promise of a Response', async () => wasmResponse()],
     ['a file: URL', () => wasmUrl],
     ['a file: URL as a string', () => wasmUrl.href],
@@ -225,6 +233,7 @@ describe('where the module comes from', () => {
       server = createServer((request, response) => {
         const types: Record<string, string> = {
           '/right.wasm': 'application/wasm',
+          '/capitals.wasm': 'Application/WASM',
           '/wrong.wasm': 'application/octet-stream',
           '/text.wasm': 'text/html',
         };
@@ -251,7 +260,7 @@ describe('where the module comes from', () => {
       server.close();
     });
 
-    test.each(['right.wasm', 'wrong.wasm', 'text.wasm'])('%s', async (name) => {
+    test.each(['right.wasm', 'capitals.wasm', 'wrong.wasm', 'text.wasm'])('%s', async (name) => {
       expect(isWorking(await load({ wasm: `${origin}/${name}` }))).toBe(true);
       expect(isWorking(await load({ wasm: new URL(name, origin) }))).toBe(true);
       expect(isWorking(await load({ wasm: fetch(`${origin}/${name}`) }))).toBe(true);
