@@ -92,11 +92,14 @@ struct Gradient {
   void fold_parameters() const {
     if (!d_scale && !d_bias) return;
     const std::size_t channels = view.channels, inner = view.inner;
-    if (d_scale) std::fill_n(d_scale, channels, T{0});
-    if (d_bias) std::fill_n(d_bias, channels, T{0});
     // Without values the product of the other extents may be more than there are addresses.
-    if (view.size() == 0) return;
+    if (view.size() == 0) {
+      if (d_scale) std::fill_n(d_scale, channels, T{0});
+      if (d_bias) std::fill_n(d_bias, channels, T{0});
+      return;
+    }
     const View parameters = {1, view.size() / (channels * inner), channels, inner, channels, inner};
+    if (parameters.count() == 1) return single_products(dy, h, channels, d_scale, d_bias);
     const auto no_pivot = [](const Place&, std::size_t) { return T{0}; };
     each_products(parameters, dy, h, no_pivot, [&](const Place& place, const T*, const Sums* sums) {
       for (std::size_t i = 0; i < place.groups; ++i) {
