@@ -4,10 +4,11 @@
 
 mergeInto(LibraryManager.library, {
   $craftInvokerFunction__deps: [],
+  // biome-ignore lint/complexity/useArrowFunction: older compilers leave arrow functions out
   $craftInvokerFunction: function (_name, types, _classType, invoke, target) {
     const result = types[0];
     const argument = types[2];
-    if (!argument) return () => result["fromWireType"](invoke(target));
-    return (value) => result["fromWireType"](invoke(target, argument["toWireType"](null, value)));
+    if (!argument) return () => result.fromWireType(invoke(target));
+    return (value) => result.fromWireType(invoke(target, argument.toWireType(null, value)));
   },
 });
