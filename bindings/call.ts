@@ -271,7 +271,7 @@ export function run(heap: Heap, call: Call): Data | null {
     }
     const isNew = out === undefined && !made;
     const like = call.x as Values;
-    let result = out ?? made ?? null;
+    let result: Data | null = out ?? made ?? null;
     const itemAxes = itemAxesOf(call);
     if (length === 0) {
       // Extents beside one of 0 may be of any size, for which the core has no memory and loops for long.

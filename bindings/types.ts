@@ -16,7 +16,11 @@ export interface LoadOptions {
   wasm?: string | { href: string } | ArrayBuffer | ArrayBufferView | object | undefined;
   /** Bytes of memory to start with. Default, and the least: 1 MiB. Of 4 GiB the last 64 KiB are left for later. */
   initialMemory?: number | undefined;
-  /** Bytes that the memory may grow to. Default, and the most: 4 GiB. */
+  /**
+   * Bytes that the memory may grow to. Default, and the most: 4 GiB. All Tensors have to fit beside what a call copies in:
+   * whole arrays in gradients, in batchNormTraining, with lengths, over axis 0, and where x and out are in two
+   * SharedArrayBuffers; else 128 KiB of them at a time, or one row or item where that is larger, and the parameters.
+   */
   maximumMemory?: number | undefined;
 }
 
@@ -61,8 +65,8 @@ export interface Tensor<D extends DType = DType> extends Disposal {
   /** Whether it, its owner or its instance has been freed. */
   readonly freed: boolean;
   /**
-   * A window on the same memory, from element `begin` to `end` as in arrays, so that large work can be done in pieces. It
-   * is flat: where it has several rows, pass their `shape` to the operation. It owns nothing; using it after the owner is
+   * A window on the same memory, from element `begin` to `end` as in arrays, so that large work can be done in pieces
+   * (unlike arrays, Tensors are never divided by themselves). It is flat: where it has several rows, pass their `shape` to the operation. It owns nothing; using it after the owner is
    * freed is ERR_FREED.
    */
   subarray(begin?: number, end?: number): Tensor<D>;

@@ -497,7 +497,7 @@ interface Pair {
 }
 
 async function makePair(isSmall: boolean): Promise<Pair> {
-  const sn = await load(isSmall ? { maximumMemory: 2 ** 21 } : {});
+  const sn = await load(isSmall ? { maximumMemory: 2 ** 20 } : {});
   return { sn, other: await load({}), bits: fingerprint(sn), before: bytesOf(sn.layerNorm(fixed)), isSmall };
 }
 
