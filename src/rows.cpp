@@ -59,31 +59,18 @@ SIMDNORM_ONCE std::size_t write_and_sweep(const RowFactors& row, Place at, const
     const f32x4 bias = kCentered ? load(at.bias + i) : f32x4::splat(0);
     store(at.y + i, factors.apply<kCentered, kLow>(load(at.x + i), load(at.scale + i), bias));
   };
-  const auto term_at = [&](std::size_t vector) { return term(load(next + vector * kVector)); };
-  std::size_t left = count / kStep<float>;
-  while (left > 0) {
-    const std::size_t steps = std::min(left, kBlockSteps);
-    left -= steps;
-    typename Term::Value even = {}, odd = {};
-    // Half a step at a time, and the sums last: V8 sinks arithmetic to the end of a basic block, but no loads, so that
-    // it would keep values in registers that it needs, and spill others.
-    for (std::size_t half = 0; half < 2 * steps; ++half) {
-      write(0);
-      write(kVector);
-      write(2 * kVector);
-      write(3 * kVector);
-      at.x += 4 * kVector;
-      at.y += 4 * kVector;
-      at.scale += 4 * kVector;
-      if (kCentered) at.bias += 4 * kVector;
-      const typename Term::Value sum = even + tree<4>(term_at, 0);
-      even = odd;
-      odd = sum;
-      next += 4 * kVector;
-    }
-    total.add(even + odd);
-  }
-  return count / kStep<float> * kStep<float>;
+  const std::size_t whole = count / kStep<float> * kStep<float>;
+  sweep_beside<false>(next, whole, f32x4::splat(0), term, total, [&] {
+    write(0);
+    write(kVector);
+    write(2 * kVector);
+    write(3 * kVector);
+    at.x += 4 * kVector;
+    at.y += 4 * kVector;
+    at.scale += 4 * kVector;
+    if (kCentered) at.bias += 4 * kVector;
+  });
+  return whole;
 }
 
 /// Writes kNearRows rows next to each other, up to the last whole vector; returns how many values of each that is.
