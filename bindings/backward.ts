@@ -56,14 +56,16 @@ function setSaved(call: Call, groups: number, why: (call: Call) => string): void
   call.invStd = check.optionalVector(call, 'invStd', call.given.invStd, groups, why);
 }
 
+function gradient(call: Call, name: 'dScaleOut' | 'dBiasOut', count: number, why: (call: Call) => string) {
+  return check.optionalStatistics(call, name, call.given[name], count, why) ?? newStatistics(call, count);
+}
+
 /** Scale, and what receives the gradients of scale and bias. */
 function setParameters(call: Call, count: number, why: (call: Call) => string): void {
   call.units = count;
   call.scale = check.optionalVector(call, 'scale', call.given.scale, count, why);
-  call.dScaleOut =
-    check.optionalStatistics(call, 'dScaleOut', call.given.dScaleOut, count, why) ?? newStatistics(call, count);
-  call.dBiasOut =
-    check.optionalStatistics(call, 'dBiasOut', call.given.dBiasOut, count, why) ?? newStatistics(call, count);
+  call.dScaleOut = gradient(call, 'dScaleOut', count, why);
+  if (optionsOf[call.op as BackwardOp].has('dBiasOut')) call.dBiasOut = gradient(call, 'dBiasOut', count, why);
 }
 
 function finish(call: Call, heap: Heap): Gradients {
@@ -99,7 +101,6 @@ export const backward: Record<BackwardOp, (heap: Heap, dy: unknown, x: unknown, 
   rmsNormBackward(heap, dy, x, options): Omit<Gradients, 'dBias'> {
     const call = start(heap, 'rmsNormBackward', dy, x, options);
     overAxes(call);
-    call.dBiasOut = undefined;
     const { dx, dScale } = finish(call, heap);
     return { dx, dScale };
   },

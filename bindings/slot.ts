@@ -112,13 +112,9 @@ export class Slot {
     return before?.isPresent === true && before.#home === 0;
   }
 
-  get #bytes(): number {
-    return bytesOf(this.type) * this.#given;
-  }
-
   /** How much of the workspace it takes. */
   get room(): number {
-    return this.isPresent && this.#home === 0 && !this.#isShared ? aligned(this.#bytes) : 0;
+    return this.isPresent && this.#home === 0 && !this.#isShared ? aligned(bytesOf(this.type) * this.#given) : 0;
   }
 
   /** From here on the kernel is given the values of some of the items. */
@@ -131,7 +127,7 @@ export class Slot {
     if (!this.isPresent) return;
     this.address = this.#home;
     if (this.#home === 0) {
-      this.address = this.#isShared ? (this.before as Slot).address : heap.skip(this.#bytes);
+      this.address = this.#isShared ? (this.before as Slot).address : heap.skip(bytesOf(this.type) * this.#given);
       if (isCopied) this.#copyIn(heap, op, 0);
     }
     heap.writeWord(heap.block + this.offset, this.address);

@@ -11,10 +11,6 @@
 namespace simdnorm {
 namespace {
 
-/// |low| * inv_std up to which the mean's low part is not subtracted (1e-7 for floats): it would move y by less
-/// than the rounding of y does at 1, and no error can be measured.
-template <class T>
-constexpr double kVisibleLow = 0.84 * std::numeric_limits<T>::epsilon();
 /// Factors outside of these leave too little room: products could overflow or lose bits as subnormals.
 template <class T>
 constexpr double kLargeFactor = std::is_same_v<T, float> ? 1e30 : 1e290;
@@ -98,23 +94,6 @@ SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_val
 template <class T>
 bool needs_wide(const Statistic& statistic) {
   return statistic.unit != 1 || needs_wide<T>(statistic.inv_std);
-}
-
-template <class T>
-T visible_low(const Statistic& statistic, T mean) {
-  const double low = (statistic.mean - mean) + statistic.low;
-  return std::fabs(low) * statistic.inv_std > kVisibleLow<T> ? static_cast<T>(low) : 0;
-}
-
-Statistic statistic_of(const Moments& moments, double epsilon) {
-  const double unit = moments.unit;
-  const double inside = moments.variance() + epsilon / unit / unit;
-  // An epsilon that overflows in these units leaves nothing of the variance; one that underflows is all that a
-  // variance of 0 has.
-  if (inside == 0 || inside > std::numeric_limits<double>::max()) {
-    return {moments.mean * unit, moments.low * unit, 1 / std::sqrt(epsilon), 1};
-  }
-  return {moments.mean, moments.low, 1 / std::sqrt(inside), unit};
 }
 
 Statistic given_statistic(double mean, double variance, double epsilon) {
@@ -254,7 +233,6 @@ SIMDNORM_ONCE void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::si
 
 #define SIMDNORM_INSTANTIATE(T)                                                             \
   template bool needs_wide<T>(const Statistic&);                                            \
-  template T visible_low(const Statistic&, T);                                              \
   template struct Run<T>;                                                                   \
   template void apply_run(const Run<T>&, const T*, T*, std::size_t);                        \
   template void apply_row(const Statistic&, const T*, const T*, const T*, T*, std::size_t); \

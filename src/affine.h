@@ -1,7 +1,9 @@
 #pragma once
 // How statistics and parameters are applied: y = (x - mean) * inv_std * scale + bias.
 
+#include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "moments.h"
 
@@ -22,12 +24,29 @@ struct Statistic {
 template <class T>
 bool needs_wide(const Statistic& statistic);
 
+/// |low| * inv_std up to which the mean's low part is not subtracted (1e-7 for floats): it would move y by less
+/// than the rounding of y does at 1, and no error can be measured.
+template <class T>
+inline constexpr double kVisibleLow = 0.84 * std::numeric_limits<T>::epsilon();
+
 /// What the mean lacks as T, or 0 where dropping it can't be seen in y.
 template <class T>
-T visible_low(const Statistic& statistic, T mean);
+T visible_low(const Statistic& statistic, T mean) {
+  const double low = (statistic.mean - mean) + statistic.low;
+  return std::fabs(low) * statistic.inv_std > kVisibleLow<T> ? static_cast<T>(low) : 0;
+}
 
 /// 1 / sqrt(variance + epsilon), with the mean.
-Statistic statistic_of(const Moments& moments, double epsilon);
+inline Statistic statistic_of(const Moments& moments, double epsilon) {
+  const double unit = moments.unit;
+  const double inside = moments.variance() + (unit == 1 ? epsilon : epsilon / unit / unit);
+  // An epsilon that overflows in these units leaves nothing of the variance; one that underflows is all that a
+  // variance of 0 has.
+  if (inside == 0 || inside > std::numeric_limits<double>::max()) {
+    return {moments.mean * unit, moments.low * unit, 1 / std::sqrt(epsilon), 1};
+  }
+  return {moments.mean, moments.low, 1 / std::sqrt(inside), unit};
+}
 
 /// The same for statistics that are given.
 Statistic given_statistic(double mean, double variance, double epsilon);

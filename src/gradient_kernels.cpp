@@ -112,6 +112,23 @@ void group_products(const T* g, const T* h, const T* pivots, const View& view, s
 }
 
 template <class T>
+SIMDNORM_ONCE void single_products(const T* g, const T* h, std::size_t count, T* sum_gh, T* sum_g) {
+  using V = Vector<T>;
+  // Sums begin at 0, so that none is -0.
+  const V zero = V::splat(0);
+  std::size_t i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) {
+    const V values = load(g + i);
+    if (sum_gh) store(sum_gh + i, zero + values * load(h + i));
+    if (sum_g) store(sum_g + i, zero + values);
+  }
+  for (; i < count; ++i) {
+    if (sum_gh) sum_gh[i] = 0 + g[i] * h[i];
+    if (sum_g) sum_g[i] = 0 + g[i];
+  }
+}
+
+template <class T>
 SIMDNORM_ONCE void apply_run(const Slope<T>& slope, const T* g, const T* h, T* dx, std::size_t count) {
   using V = Vector<T>;
   const V pivot = V::splat(slope.pivot), mean_g = V::splat(slope.mean_g);
@@ -162,6 +179,7 @@ SIMDNORM_ONCE void apply_columns(const Slope<T>* slopes, const T* g, const T* h,
 #define SIMDNORM_INSTANTIATE(T)                                                                     \
   template void group_products(const T*, const T*, const T*, const View&, std::size_t, std::size_t, \
                                std::size_t, Sums*);                                                 \
+  template void single_products(const T*, const T*, std::size_t, T*, T*);                           \
   template void apply_run(const Slope<T>&, const T*, const T*, T*, std::size_t);                    \
   template void apply_columns(const Slope<T>*, const T*, const T*, T*, std::size_t, std::size_t, std::size_t);
 SIMDNORM_INSTANTIATE(float)

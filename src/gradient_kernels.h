@@ -14,6 +14,11 @@ template <class T>
 void group_products(const T* g, const T* h, const T* pivots, const View& view, std::size_t outer,
                     std::size_t first, std::size_t groups, Sums* out);
 
+/// The sums of g * h and of g over groups of one value each, which as runs of their own would take most of the time of
+/// a single row's gradient. sum_gh and sum_g may be null.
+template <class T>
+void single_products(const T* g, const T* h, std::size_t count, T* sum_gh, T* sum_g);
+
 /// dx = (((g - pivot) - mean_g) - h * mean_gh) * inv_std: the means are of g - pivot. So a large mean of g leaves
 /// no error, and where all of g are equal dx is 0.
 template <class T>

@@ -92,11 +92,14 @@ struct Gradient {
   void fold_parameters() const {
     if (!d_scale && !d_bias) return;
     const std::size_t channels = view.channels, inner = view.inner;
-    if (d_scale) std::fill_n(d_scale, channels, T{0});
-    if (d_bias) std::fill_n(d_bias, channels, T{0});
     // Without values the product of the other extents may be more than there are addresses.
-    if (view.size() == 0) return;
+    if (view.size() == 0) {
+      if (d_scale) std::fill_n(d_scale, channels, T{0});
+      if (d_bias) std::fill_n(d_bias, channels, T{0});
+      return;
+    }
     const View parameters = {1, view.size() / (channels * inner), channels, inner, channels, inner};
+    if (parameters.count() == 1) return single_products(dy, h, channels, d_scale, d_bias);
     const auto no_pivot = [](const Place&, std::size_t) { return T{0}; };
     each_products(parameters, dy, h, no_pivot, [&](const Place& place, const T*, const Sums* sums) {
       for (std::size_t i = 0; i < place.groups; ++i) {
@@ -199,25 +202,30 @@ const T* without_padding(const Arguments<T>& given, T* room) {
 
 // ---------------------------------------------------------------- over axes
 
+/// How many values each group has, and how many groups there are, over a set of axes.
+struct Counts {
+  std::size_t units = 1, groups = 1;
+
+  Counts(Extents shape, const AxisList& axes) {
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) (axes.has(axis) ? units : groups) *= shape[axis];
+  }
+};
+
 template <class T>
 class OverAxes {
  public:
-  OverAxes(Kind kind, const Arguments<T>& given)
+  OverAxes(Kind kind, const Arguments<T>& given, const Counts& counts)
       : kind_(kind),
         given_(given),
         axes_(ascending(given.axes)),
         reading_(reading_over_axes(kind, given.shape, axes_, has_parameters())),
-        size_(product(given.shape)),
+        size_(counts.units * counts.groups),
+        units_(counts.units),
         scratch_(given.scratch) {
-    units_ = 1;
-    std::size_t groups = 1;
-    for (std::size_t axis = 0; axis < given.shape.size(); ++axis) {
-      (axes_.has(axis) ? units_ : groups) *= given.shape[axis];
-    }
     h_ = scratch_.take<T>(size_);
-    inv_std_ = scratch_.take<T>(groups);
+    inv_std_ = scratch_.take<T>(counts.groups);
     if (given.lengths) {
-      counts_ = scratch_.take<double>(groups);
+      counts_ = scratch_.take<double>(counts.groups);
       dy_ = scratch_.take<T>(size_);
     }
     if (reading_.is_permuted) {
@@ -296,8 +304,7 @@ class OverAxes {
   const Arguments<T> given_;
   const AxisList axes_;
   const Reading reading_;
-  const std::size_t size_;
-  std::size_t units_;
+  const std::size_t size_, units_;
   Scratch scratch_;
   T *h_, *inv_std_;
   double* counts_ = nullptr;
@@ -414,15 +421,6 @@ struct Doubles {
   }
 };
 
-/// How many values each group has, and how many groups there are, over a set of axes.
-struct Counts {
-  std::size_t units = 1, groups = 1;
-
-  Counts(Extents shape, const AxisList& axes) {
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) (axes.has(axis) ? units : groups) *= shape[axis];
-  }
-};
-
 /// Of all axes but the channels'.
 template <class T>
 std::size_t values_of_others(const Arguments<T>& arguments) {
@@ -450,7 +448,7 @@ void gradients_over_axes(Kind kind, const Arguments<T>& arguments) {
       });
     }
   }
-  OverAxes<T>(kind, arguments).run();
+  OverAxes<T>(kind, arguments, counts).run();
 }
 
 template <class T>
@@ -463,7 +461,7 @@ std::uint64_t gradients_over_axes_scratch(Kind kind, const Arguments<T>& argumen
       return doubles.scratch.bytes() + gradients_over_axes_scratch(kind, doubles.doubles);
     }
   }
-  return OverAxes<T>(kind, arguments).scratch();
+  return OverAxes<T>(kind, arguments, counts).scratch();
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "judge.h"
 #include "simd.h"
 #include "sums.h"
 #include "sweep.h"
@@ -22,40 +23,13 @@ namespace {
 /// How many values choose the pivot. The mean of 32 normally distributed ones is too far from that of all in 3% of
 /// the rows.
 constexpr std::size_t kSample = 32;
-/// (mean - pivot)^2 / variance up to which sums about a pivot are accurate enough: the error grows with its
-/// root.
-constexpr double kFarPivot = 0.15;
 /// A sample whose mean^2 / variance is below this takes 0 as its pivot. Lower than kFarPivot, because a sample
 /// only estimates the ratio, and a wrong guess costs a sweep.
 constexpr double kNearZero = 0.1;
-/// Below this mean of squares, squares lose bits to underflow.
-template <class T>
-constexpr double kTinySquare = std::is_same_v<T, float> ? 1e-30 : 1e-290;
-
 /// What doubles are measured in where their squares would overflow, and its inverse where they would underflow.
 constexpr double kLargeUnit = 0x1p600;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-enum class Verdict { kGood, kFar, kOutOfRange };
-
-/// Moments from sums about a pivot, and whether they can be relied on.
-template <class T>
-Verdict judge(Fold fold, const Sums& sums, double count, double pivot, Moments& moments) {
-  const double square = sums.dd / count;
-  // Negated, so that NaN is out of range as well.
-  const bool in_range = square >= kTinySquare<T> && square <= std::numeric_limits<T>::max();
-  if (fold == Fold::kSquares) {
-    moments = {count, 0, 0, sums.dd, 1, 0};
-    return in_range ? Verdict::kGood : Verdict::kOutOfRange;
-  }
-  const double shift = sums.d / count;
-  const double m2 = sums.dd - sums.d * shift;
-  const TwoSum<double> mean(pivot, shift);
-  moments = {count, mean.sum, mean.rest, m2, 1, 0};
-  if (!in_range) return Verdict::kOutOfRange;
-  return shift * shift * count <= kFarPivot * m2 ? Verdict::kGood : Verdict::kFar;
-}
 
 // ---------------------------------------------------------------- values out of range
 
@@ -141,12 +115,6 @@ struct AnyBlock {
   }
 };
 
-SIMDNORM_ONCE double total_of(const VectorTotal<double>& sums) {
-  Total total = {};
-  sums.add_to(total);
-  return total.value();
-}
-
 SIMDNORM_ONCE Moments any_wide_moments(const AnyBlock& block, Fold fold) {
   const double count = block.count();
   double largest = 0;
@@ -167,7 +135,7 @@ SIMDNORM_ONCE Moments any_wide_moments(const AnyBlock& block, Fold fold) {
         sweep_pairs(values, size, pivot, sums);
       }
     });
-    const double d = total_of(sums.d), dd = total_of(sums.dd);
+    const auto [d, dd] = sums_of(sums);
     if (fold != Fold::kMoments) return {count, 0, 0, dd, unit, 0};
     const TwoSum<double> mean(pivot, d / count);
     moments = {count, mean.sum, mean.rest, std::max(dd - d * (d / count), 0.0), unit, 0};
@@ -202,12 +170,14 @@ SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
   const std::size_t sample = std::min(count, kSample);
   const Vector<T> first = Vector<T>::splat(*x);
   Vector<T> sum = Vector<T>::splat(0), squares = Vector<T>::splat(0);
-  for (std::size_t i = 0; i < sample; i += kVector) {
-    const Vector<T> values = i + kVector <= sample ? load(x + i) : load_partial(x + i, sample - i, first);
+  const auto add = [&](Vector<T> values) {
     const Vector<T> e = values - first;
     sum = sum + e;
     squares = squares + e * e;
-  }
+  };
+  std::size_t i = 0;
+  for (; i + kVector <= sample; i += kVector) add(load(x + i));
+  if (i < sample) add(load_partial(x + i, sample - i, first));
   const T n = static_cast<T>(sample);
   const T shift = sum_lanes(sum) / n;
   const T variance = sum_lanes(squares) / n - shift * shift;
@@ -232,10 +202,8 @@ SIMDNORM_ONCE Moments moments_of_row(const T* x, std::size_t length, T pivot, Pa
 
 template <class T>
 SIMDNORM_ONCE Moments squares_of_row(const T* x, std::size_t length, const VectorTotal<T>& total) {
-  Total sum = {};
-  total.add_to(sum);
   Moments moments;
-  const Sums sums = {0, sum.value()};
+  const Sums sums = {0, total.value()};
   if (judge<T>(Fold::kSquares, sums, static_cast<double>(length), 0, moments) == Verdict::kGood)
     return moments;
   return wide_moments(Block<T>{x, 1, length, 0}, Fold::kSquares);
@@ -246,10 +214,8 @@ namespace {
 /// The sum of one term over a row.
 template <class T, class Term>
 SIMDNORM_ONCE double row_sum(const T* x, std::size_t count, const Term& term) {
-  VectorTotal<T> totals = {};
-  sweep(x, count, Vector<T>::splat(0), term, totals);
-  Total total = {};
-  totals.add_to(total);
+  VectorTotal<T> total = {};
+  sweep(x, count, Vector<T>::splat(0), term, total);
   return total.value();
 }
 

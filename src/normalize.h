@@ -55,6 +55,13 @@ void apply_statistics(const View& view, const Statistic* statistics, const Argum
 template <class T>
 void apply_scale(const View& view, const Arguments<T>& arguments);
 
+/// Whether finish() has more to do than statistic_of().
+template <class T>
+bool has_statistics(const Arguments<T>& arguments) {
+  return arguments.inv_std || arguments.mean_out || arguments.variance_out || arguments.inv_std_out ||
+         arguments.count_out;
+}
+
 /// What the moments of a group mean, and writes of it what is wanted as number `place` of the groups.
 template <class T>
 Statistic finish(Kind kind, const Moments& moments, const Arguments<T>& arguments, std::size_t place);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "affine.h"
+#include "judge.h"
 #include "simd.h"
 #include "sums.h"
 #include "sweep.h"
@@ -11,94 +12,199 @@ namespace simdnorm {
 namespace {
 
 constexpr std::size_t kVector = kLanes<float>;
+/// As many values are taken to be in the caches.
+constexpr std::size_t kNearValues = std::size_t{1} << 19;
+/// Rows in the caches that are worked on together. What makes a row's statistics are many steps that wait for each
+/// other, but not for those of another row; and to write is bound by loads and stores, of which they share some. Beyond
+/// the caches several streams at once cost more than that gains.
+constexpr std::size_t kNearRows = 4;
 
-/// What a row is normalized with, and where to.
-struct Writing {
-  float mean, low, inv_std;
+/// What a row is normalized with.
+struct RowFactors {
+  f32x4 mean, low, inv_std;
+
+  explicit RowFactors(const Statistic& statistic) {
+    const float mean_value = static_cast<float>(statistic.mean);
+    mean = f32x4::splat(mean_value);
+    low = f32x4::splat(visible_low(statistic, mean_value));
+    inv_std = f32x4::splat(static_cast<float>(statistic.inv_std));
+  }
+  RowFactors() = default;
+
+  bool has_low() const { return first_lane(low) != 0; }
+
+  template <bool kCentered, bool kLow>
+  f32x4 apply(f32x4 x, f32x4 scale, f32x4 bias) const {
+    if (kCentered) x = x - mean;
+    if (kLow) x = x - low;
+    const f32x4 scaled = x * inv_std * scale;
+    return kCentered ? scaled + bias : scaled;
+  }
+};
+
+/// Where a row is, and where it goes.
+struct Place {
   const float *x, *scale, *bias;
   float* y;
 };
 
 /// Writes a row, and makes the sums of the next one, both up to the last whole step; returns how many values that is.
-/// To read is bound by adding, to write by loading and by the memory's other direction: side by side the two take less
-/// time than one after the other, above all beyond the caches.
+/// To read is bound by adding, to write by loading and by the memory's other direction: beyond the caches the two side
+/// by side take less time than one after the other.
 template <bool kCentered, bool kLow, class Term>
-SIMDNORM_ONCE std::size_t write_and_sweep(const Writing& row, const float* next, std::size_t count, Term term,
-                                          typename Term::BlockTotal& total) {
-  const f32x4 mean = f32x4::splat(row.mean), low = f32x4::splat(row.low);
-  const f32x4 inv_std = f32x4::splat(row.inv_std);
-  const float *x = row.x, *scale = row.scale, *bias = row.bias;
-  float* y = row.y;
+SIMDNORM_ONCE std::size_t write_and_sweep(const RowFactors& row, Place at, const float* next,
+                                          std::size_t count, Term term, typename Term::BlockTotal& total) {
+  const RowFactors factors = row;
   const auto write = [&](std::size_t i) {
-    f32x4 d = load(x + i);
-    if (kCentered) d = d - mean;
-    if (kLow) d = d - low;
-    f32x4 result = d * inv_std * load(scale + i);
-    if (kCentered) result = result + load(bias + i);
-    store(y + i, result);
+    const f32x4 bias = kCentered ? load(at.bias + i) : f32x4::splat(0);
+    store(at.y + i, factors.apply<kCentered, kLow>(load(at.x + i), load(at.scale + i), bias));
   };
-  const auto at = [&](std::size_t vector) { return term(load(next + vector * kVector)); };
-  std::size_t left = count / kStep<float>;
-  while (left > 0) {
-    const std::size_t steps = std::min(left, kBlockSteps);
-    left -= steps;
-    typename Term::Value even = {}, odd = {};
-    // Half a step at a time, and the sums last: V8 sinks arithmetic to the end of a basic block, but no loads, so that
-    // it would keep values in registers that it needs, and spill others.
-    for (std::size_t half = 0; half < 2 * steps; ++half) {
-      write(0);
-      write(kVector);
-      write(2 * kVector);
-      write(3 * kVector);
-      x += 4 * kVector;
-      y += 4 * kVector;
-      scale += 4 * kVector;
-      if (kCentered) bias += 4 * kVector;
-      const typename Term::Value sum = even + tree<4>(at, 0);
-      even = odd;
-      odd = sum;
-      next += 4 * kVector;
-    }
-    total.add(even + odd);
+  const std::size_t whole = count / kStep<float> * kStep<float>;
+  sweep_beside<false>(next, whole, f32x4::splat(0), term, total, [&] {
+    write(0);
+    write(kVector);
+    write(2 * kVector);
+    write(3 * kVector);
+    at.x += 4 * kVector;
+    at.y += 4 * kVector;
+    at.scale += 4 * kVector;
+    if (kCentered) at.bias += 4 * kVector;
+  });
+  return whole;
+}
+
+/// Writes kNearRows rows next to each other, up to the last whole vector; returns how many values of each that is.
+template <bool kCentered, bool kLow>
+std::size_t write_near_rows(const RowFactors (&rows)[kNearRows], Place at, std::size_t cols) {
+  const RowFactors first = rows[0], second = rows[1], third = rows[2], fourth = rows[3];
+  for (std::size_t left = cols / kVector; left > 0; --left) {
+    const f32x4 scale = load(at.scale), bias = kCentered ? load(at.bias) : f32x4::splat(0);
+    // One place for all rows: for one each V8 has too few registers.
+    const float* x = at.x;
+    float* y = at.y;
+    const auto write = [&](const RowFactors& row) {
+      store(y, row.apply<kCentered, kLow>(load(x), scale, bias));
+      x += cols;
+      y += cols;
+    };
+    write(first);
+    write(second);
+    write(third);
+    write(fourth);
+    at.x += kVector;
+    at.y += kVector;
+    at.scale += kVector;
+    if (kCentered) at.bias += kVector;
   }
-  return count / kStep<float> * kStep<float>;
+  return cols / kVector * kVector;
 }
 
 /// The sums of a row, of deviations from a pivot and of their squares, or of squares alone.
 class RowSums {
  public:
-  RowSums(Kind kind, const float* x, std::size_t count) : kind_(kind), x_(x), count_(count) {
-    if (!squares()) pivot_ = choose_pivot(x, count);
+  RowSums() = default;
+  RowSums(Kind kind, const float* x, std::size_t count)
+      : x_(x), count_(count), squares_(kind == Kind::kRootMeanSquare) {
+    if (!squares_) pivot_ = choose_pivot(x, count);
   }
 
   /// Of the first values, while another row is written; returns how many.
-  std::size_t sweep_beside(const Writing& row) {
-    if (squares()) return write_and_sweep<false, false>(row, x_, count_, SquareTerm<float>{}, total_.dd);
-    if (pivot_ == 0 && row.low == 0) {
-      return write_and_sweep<true, false>(row, x_, count_, PairTerm<float, false>{}, total_);
+  std::size_t sweep_beside(const RowFactors& row, const Place& at) {
+    if (squares_) return write_and_sweep<false, false>(row, at, x_, count_, SquareTerm<float>{}, total_.dd);
+    if (pivot_ == 0 && !row.has_low()) {
+      return write_and_sweep<true, false>(row, at, x_, count_, PairTerm<float, false>{}, total_);
     }
-    return write_and_sweep<true, true>(row, x_, count_, PairTerm<float, true>{f32x4::splat(pivot_)}, total_);
+    return write_and_sweep<true, true>(row, at, x_, count_, PairTerm<float, true>{f32x4::splat(pivot_)},
+                                       total_);
   }
 
   /// Of those after these.
   void sweep_from(std::size_t done) {
-    if (squares()) return sweep(x_ + done, count_ - done, f32x4::splat(0), SquareTerm<float>{}, total_.dd);
+    if (squares_) return sweep(x_ + done, count_ - done, f32x4::splat(0), SquareTerm<float>{}, total_.dd);
     sweep_pairs(x_ + done, count_ - done, pivot_, total_);
   }
 
-  Moments moments() const {
-    return squares() ? squares_of_row(x_, count_, total_.dd) : moments_of_row(x_, count_, pivot_, total_);
+  Statistic statistic(Kind kind, const Arguments<float>& arguments, std::size_t place) const {
+    Moments moments;
+    const Fold fold = squares_ ? Fold::kSquares : Fold::kMoments;
+    if (judge<float>(fold, sums_of(total_), count_, pivot_, moments) != Verdict::kGood) {
+      moments = squares_ ? squares_of_row(x_, count_, total_.dd) : moments_of_row(x_, count_, pivot_, total_);
+    }
+    if (has_statistics(arguments)) return finish(kind, moments, arguments, place);
+    return statistic_of(moments, arguments.epsilon);
   }
 
  private:
-  bool squares() const { return kind_ == Kind::kRootMeanSquare; }
-
-  Kind kind_;
   const float* x_;
   std::size_t count_;
+  bool squares_;
   float pivot_ = 0;
   PairTotal<float> total_ = {};
 };
+
+/// The place of a row.
+Place place_of(const Arguments<float>& arguments, const float* x, std::size_t begin) {
+  return {x, arguments.scale, arguments.bias, arguments.y + begin};
+}
+
+void write_row(const Statistic& statistic, const Place& at, std::size_t from, std::size_t cols) {
+  if (from == cols) return;
+  apply_row(statistic, at.scale + from, at.bias ? at.bias + from : nullptr, at.x + from, at.y + from,
+            cols - from);
+}
+
+/// kNearRows rows.
+void normalize_together(std::size_t first, std::size_t cols, Kind kind, const Arguments<float>& arguments) {
+  const float* const x = with_residual(arguments, first * cols, kNearRows * cols);
+  RowSums sums[kNearRows];
+  for (std::size_t i = 0; i < kNearRows; ++i) {
+    sums[i] = RowSums(kind, x + i * cols, cols);
+    sums[i].sweep_from(0);
+  }
+  Statistic statistics[kNearRows];
+  RowFactors rows[kNearRows];
+  bool any_low = false, any_wide = false;
+  for (std::size_t i = 0; i < kNearRows; ++i) {
+    statistics[i] = sums[i].statistic(kind, arguments, first + i);
+    rows[i] = RowFactors(statistics[i]);
+    any_low = any_low || rows[i].has_low();
+    any_wide = any_wide || needs_wide<float>(statistics[i]);
+  }
+  std::size_t done = 0;
+  if (!any_wide) {
+    const Place at = place_of(arguments, x, first * cols);
+    if (kind == Kind::kRootMeanSquare) {
+      done = write_near_rows<false, false>(rows, at, cols);
+    } else if (any_low) {
+      done = write_near_rows<true, true>(rows, at, cols);
+    } else {
+      done = write_near_rows<true, false>(rows, at, cols);
+    }
+  }
+  for (std::size_t i = 0; i < kNearRows; ++i) {
+    write_row(statistics[i], place_of(arguments, x + i * cols, (first + i) * cols), done, cols);
+  }
+}
+
+/// The rows from `first` to `end`.
+void normalize_one_by_one(std::size_t first, std::size_t end, std::size_t cols, Kind kind,
+                          const Arguments<float>& arguments) {
+  const float* x = with_residual(arguments, first * cols, cols);
+  RowSums sums(kind, x, cols);
+  sums.sweep_from(0);
+  for (std::size_t r = first; r < end; ++r) {
+    const Statistic statistic = sums.statistic(kind, arguments, r);
+    const Place at = place_of(arguments, x, r * cols);
+    std::size_t done = 0;
+    if (r + 1 < end) {
+      x = with_residual(arguments, (r + 1) * cols, cols);
+      sums = RowSums(kind, x, cols);
+      if (!needs_wide<float>(statistic)) done = sums.sweep_beside(RowFactors(statistic), at);
+      sums.sweep_from(done);
+    }
+    write_row(statistic, at, done, cols);
+  }
+}
 
 }  // namespace
 
@@ -112,28 +218,11 @@ bool are_rows_with_parameters(const View& view, Kind kind, const Arguments<float
 
 void normalize_rows(const View& view, Kind kind, const Arguments<float>& arguments) {
   const std::size_t rows = view.outer * view.groups, cols = view.cols;
-  if (rows == 0) return;
-  const float *scale = arguments.scale, *bias = arguments.bias;
-  const float* x = with_residual(arguments, 0, cols);
-  RowSums sums(kind, x, cols);
-  sums.sweep_from(0);
-  for (std::size_t r = 0; r < rows; ++r) {
-    const Statistic statistic = finish(kind, sums.moments(), arguments, r);
-    float* const y = arguments.y + r * cols;
-    std::size_t done = 0;
-    const float* next = nullptr;
-    if (r + 1 < rows) {
-      next = with_residual(arguments, (r + 1) * cols, cols);
-      sums = RowSums(kind, next, cols);
-      if (!needs_wide<float>(statistic)) {
-        const float mean = static_cast<float>(statistic.mean), low = visible_low(statistic, mean);
-        done = sums.sweep_beside({mean, low, static_cast<float>(statistic.inv_std), x, scale, bias, y});
-      }
-      sums.sweep_from(done);
-    }
-    apply_row(statistic, scale + done, bias ? bias + done : nullptr, x + done, y + done, cols - done);
-    x = next;
+  std::size_t r = 0;
+  if (rows * cols <= kNearValues) {
+    for (; r + kNearRows <= rows; r += kNearRows) normalize_together(r, cols, kind, arguments);
   }
+  if (r < rows) normalize_one_by_one(r, rows, cols, kind, arguments);
 }
 
 }  // namespace simdnorm

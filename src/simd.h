@@ -64,6 +64,7 @@ inline f32x4 abs(f32x4 a) { return {wasm_f32x4_abs(a.bits)}; }
 /// NaN where one of them is.
 inline f32x4 max(f32x4 a, f32x4 b) { return {wasm_f32x4_max(a.bits, b.bits)}; }
 
+inline float first_lane(f32x4 a) { return wasm_f32x4_extract_lane(a.bits, 0); }
 /// As a tree, so that the lanes are equal among themselves.
 inline float sum_lanes(f32x4 a) {
   return (wasm_f32x4_extract_lane(a.bits, 0) + wasm_f32x4_extract_lane(a.bits, 1)) +

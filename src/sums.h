@@ -88,7 +88,8 @@ template <>
 class VectorTotal<float> {
  public:
   void add(f32x4 values) { sum_ = sum_ + (widen_low(values) + widen_high(values)); }
-  void add_to(Total& total) const { total.add(sum_lanes(sum_)); }
+  double value() const { return sum_lanes(sum_); }
+  void add_to(Total& total) const { total.add(value()); }
 
  private:
   f64x2 sum_;
@@ -107,6 +108,11 @@ class VectorTotal<double> {
     total.add(last_lane(sum_));
     const double rest = sum_lanes(rest_);
     if (std::isfinite(rest)) total.add(rest);
+  }
+  SIMDNORM_ONCE double value() const {
+    Total total = {};
+    add_to(total);
+    return total.value();
   }
 
  private:
@@ -135,11 +141,8 @@ struct Sums {
 };
 
 template <class T>
-SIMDNORM_ONCE Sums sums_of(const PairTotal<T>& totals) {
-  Total d = {}, dd = {};
-  totals.d.add_to(d);
-  totals.dd.add_to(dd);
-  return {d.value(), dd.value()};
+Sums sums_of(const PairTotal<T>& totals) {
+  return {totals.d.value(), totals.dd.value()};
 }
 
 /// The sum of at(first) to at(first + kCount - 1) as a balanced tree.

@@ -45,24 +45,28 @@ struct MagnitudeTerm {
   Value operator()(Vector<T> values) const { return abs(values); }
 };
 
-/// Adds the sums of a term over a run to a block total. Lanes past the end hold `fill`, whose term is 0.
-template <class T, class Term>
-SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Term& term,
-                         typename Term::BlockTotal& total) {
+/// Adds the sums of a term over a run to a block total; beside() does something else for each half step. Lanes past the
+/// end hold `fill`, whose term is 0; without kTail the run has whole steps only.
+template <bool kTail, class T, class Term, class Beside>
+void sweep_beside(const T* x, std::size_t count, Vector<T> fill, Term term, typename Term::BlockTotal& total,
+                  Beside beside) {
   constexpr std::size_t kVector = kLanes<T>;
   const auto at = [&](std::size_t vector) { return term(load(x + vector * kVector)); };
   while (count > 0) {
     const std::size_t steps = std::min(count / kStep<T>, kBlockSteps);
     count -= steps * kStep<T>;
-    typename Term::Value even = term(fill), odd = even;
-    for (std::size_t half = 0; half < 2 * steps; ++half, x += kStep<T> / 2) {
+    typename Term::Value even = {}, odd = {};
+    for (std::size_t half = 0; half < 2 * steps; ++half) {
+      // Before the sums: V8 sinks arithmetic to the end of a basic block, but no loads, so that it would keep values in
+      // registers that it needs, and spill others.
+      beside();
       const typename Term::Value sum = even + tree<4>(at, 0);
       even = odd;
       odd = sum;
+      x += kStep<T> / 2;
     }
-    // What is left after the last whole step has sums of its own: added to long ones, it would break the
-    // bound.
-    if (steps == 0) {
+    // What is left after the last whole step has sums of its own: added to long ones, it would break the bound.
+    if (kTail && steps == 0) {
       for (; count >= 2 * kVector; count -= 2 * kVector, x += 2 * kVector) {
         even = even + at(0);
         odd = odd + at(1);
@@ -77,6 +81,12 @@ SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Te
     }
     total.add(even + odd);
   }
+}
+
+template <class T, class Term>
+SIMDNORM_ONCE void sweep(const T* x, std::size_t count, Vector<T> fill, const Term& term,
+                         typename Term::BlockTotal& total) {
+  sweep_beside<true>(x, count, fill, term, total, [] {});
 }
 
 /// The sums of d and d * d over a run. With a pivot of 0 both kinds give the same bits.

@@ -104,7 +104,7 @@ describe('what looks wrong and is right', () => {
     expect(results(sn, op, x, { ...plain(op), dtype: null })).toEqual(expected);
   });
 
-  test('options without a prototype, frozen, of a class, with symbols', () => {
+  test('options without a prototype, frozen, of a class, with its getters, with symbols', () => {
     const { x } = arrays();
     for (const op of allOps) {
       class Given {
@@ -117,7 +117,11 @@ describe('what looks wrong and is right', () => {
       const inherited = Object.create(plain(op));
       const frozen = Object.freeze({ ...plain(op), shape: Object.freeze([...shapes[op]]), [Symbol('mine')]: 1 });
       const sealed = new Proxy(plain(op), {});
-      for (const options of [bare, inherited, frozen, sealed, new Given()]) {
+      class Getters {}
+      for (const [name, value] of Object.entries(plain(op))) {
+        Object.defineProperty(Getters.prototype, name, { get: () => value });
+      }
+      for (const options of [bare, inherited, frozen, sealed, new Given(), new Getters()]) {
         expect(results(sn, op, x, options as Options)).toEqual(expected);
       }
     }

@@ -459,6 +459,80 @@ describe('float32 keeps its promise', () => {
   });
 });
 
+describe('parameters that one value has', () => {
+  // Whole vectors, and all that can be left of one. Fewer values are computed in double.
+  const alone = [16, 17, 18, 19, 771].flatMap((size) => [
+    over('layerNorm', [1, size], [1]),
+    over('layerNorm', [1, size], [0, 1]),
+    over('rmsNorm', [size], [0]),
+    by('batchNorm', [1, size], 1),
+    by('groupNorm', [1, size], 1, 1),
+  ]);
+
+  const rows: readonly [string, (size: number) => Float32Array][] = [
+    ['mean/std 0', (size) => draw(size, 1, 0, 3)],
+    ['mean/std 1e4', (size) => draw(size, 1, 3e4, 3)],
+    ['mean/std 1e7', (size) => Float32Array.from({ length: size }, (_, i) => 1.4e7 + (i % 5))],
+    ['equal values', (size) => new Float32Array(size).fill(1000.1)],
+    ['one far from the others', (size) => draw(size, 1, 0, 1).with(size >> 1, 1e6)],
+    ['large values', (size) => draw(size, 1, 0, 1e30)],
+    ['small values', (size) => draw(size, 1, 0, 1e-30)],
+  ];
+
+  /** y without scale and bias, as the forward call makes it. */
+  function normalized<X extends Float32Array | Float64Array>(layout: Layout, x: X, statistics: Given): X {
+    return results(sn, layout.op, x, { ...layoutOptions(layout), ...statistics }).y as X;
+  }
+
+  test.each(titled(alone))('%s: dScale is dy * h and dBias is dy, to the bit, and none is -0', (_, layout) => {
+    const size = product(layout.shape);
+    const { plain } = givenFor(layout);
+    const signs = Float32Array.from({ length: size }, (_, i) => [-2, 0, -0, 1][i % 4] as number);
+    const ends = [0, size >> 1, size - 1];
+    const poisoned = [NaN, Infinity, -Infinity].flatMap((value) => ends.map((i) => draw(size, 2).with(i, value)));
+    const slopes = [drawSlopes(size, 2), signs, draw(size, 2, 0, 1e30), draw(size, 2, 0, 1e-38), ...poisoned];
+    for (const [data, make] of rows) {
+      for (const kind of [Float32Array, Float64Array]) {
+        const x = kind.from(make(size));
+        const h = normalized(layout, x, plain);
+        for (const dy of slopes.map((values) => kind.from(values))) {
+          const got = run(layout, dy, x, plain);
+          const expected = { ...got, dScale: dy.map((slope, i) => slope * (h[i] as number)).map((value) => 0 + value) };
+          if (got.dBias) expected.dBias = dy.map((slope) => 0 + slope);
+          expectSame(layout, got, expected, `${kind.name}, ${data}`);
+        }
+      }
+    }
+  });
+
+  const withOwnStatistics = alone.filter(({ op }) => op !== 'batchNorm');
+
+  test.each(titled(withOwnStatistics))('%s keeps its promise', (_, layout) => {
+    const size = product(layout.shape);
+    for (const [data, make] of rows) {
+      const x = make(size);
+      const { plain, scaled } = givenFor(layout);
+      const h = normalized(layout, x, {});
+      const slopes: readonly [string, Float32Array][] = [
+        ['any', drawSlopes(size, 2)],
+        ['nearly equal', draw(size, 2, 100, 1e-5)],
+        ['nearly a multiple of h', h.map((value, i) => 3 * value + 1e-6 * Math.sin(i))],
+        ['large', draw(size, 2, 0, 1e6)],
+      ];
+      for (const [kind, dy] of slopes) {
+        for (const given of [plain, scaled]) {
+          const { dx, dScale, dBias, magnitude } = gradientsOf(layout, dy, x, given);
+          const got = run(layout, dy, x, given);
+          const what = describeGradient(layout, 'dx', `${data}, dy ${kind}, ${given.scale ? 'scale' : 'no scale'}`);
+          expectNear(what, got.dx as Float32Array, dx, dxPromise, magnitude.dx);
+          expectNear({ ...what, output: 'dScale' }, got.dScale as Float32Array, dScale, promise, magnitude.dScale);
+          if (got.dBias) expectNear({ ...what, output: 'dBias' }, got.dBias, dBias, 0, magnitude.dBias);
+        }
+      }
+    }
+  });
+});
+
 const withStatistics = layouts.filter(({ op }) => op !== 'batchNorm' && op !== 'lpNormalize');
 
 /** What a forward call saves. */
