@@ -15,8 +15,9 @@ async function importOffsets() {
     format: 'esm',
     write: false,
   });
-  const { offsets } = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
-  return offsets;
+  const { Offset } = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+  // An enum has the names of its numbers as well.
+  return Object.fromEntries(Object.entries(Offset).filter(([, offset]) => typeof offset === 'number'));
 }
 
 /** Of at most so many values: { kernels, x, y, prepare }, of which x and y are arrays. */
