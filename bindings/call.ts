@@ -209,6 +209,8 @@ function mayOverlapUnseen(): boolean {
 
 /** How many of the first axes are of items that the call is divided into; 0: it isn't. */
 function itemAxesOf(call: Call): number {
+  // Whatever the call has of each value, so few are one piece.
+  if (64 * call.length <= pieceBytes) return 0;
   if (call.itemAxes === 0 || call.lengths || dividableRoom() <= pieceBytes || mayOverlapUnseen()) return 0;
   const axes = Math.min(call.itemAxes, ...call.axes);
   return product(call.shape.slice(0, axes)) > 1 ? axes : 0;
