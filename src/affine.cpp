@@ -89,6 +89,30 @@ SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_val
   }
 }
 
+template <bool kLow, class T>
+SIMDNORM_ONCE void apply_run(const Run<T>& run, const T* x, T* y, std::size_t count) {
+  using V = Vector<T>;
+  constexpr std::size_t kVector = kLanes<T>;
+  const V mean = V::splat(run.mean), low = V::splat(run.low);
+  const V factor = V::splat(run.factor), bias = V::splat(run.bias);
+  const auto apply = [&](V values) {
+    V d = values - mean;
+    if (kLow) d = d - low;
+    return d * factor + bias;
+  };
+  while (count >= 4 * kVector) {
+    store(y, apply(load(x)));
+    store(y + kVector, apply(load(x + kVector)));
+    store(y + 2 * kVector, apply(load(x + 2 * kVector)));
+    store(y + 3 * kVector, apply(load(x + 3 * kVector)));
+    x += 4 * kVector;
+    y += 4 * kVector;
+    count -= 4 * kVector;
+  }
+  for (; count >= kVector; x += kVector, y += kVector, count -= kVector) store(y, apply(load(x)));
+  if (count > 0) store_partial(y, count, apply(load_partial(x, count, mean)));
+}
+
 }  // namespace
 
 template <class T>
@@ -127,26 +151,12 @@ Run<T>::Run(const Statistic& statistic, T scale, T bias)
 
 template <class T>
 SIMDNORM_ONCE void apply_run(const Run<T>& run, const T* x, T* y, std::size_t count) {
-  using V = Vector<T>;
-  constexpr std::size_t kVector = kLanes<T>;
   if (run.wide) {
     for (std::size_t i = 0; i < count; ++i) y[i] = apply_wide(x[i], run.statistic, run.scale, run.bias);
     return;
   }
-  const V mean = V::splat(run.mean), low = V::splat(run.low);
-  const V factor = V::splat(run.factor), bias = V::splat(run.bias);
-  const auto apply = [&](V values) { return ((values - mean) - low) * factor + bias; };
-  while (count >= 4 * kVector) {
-    store(y, apply(load(x)));
-    store(y + kVector, apply(load(x + kVector)));
-    store(y + 2 * kVector, apply(load(x + 2 * kVector)));
-    store(y + 3 * kVector, apply(load(x + 3 * kVector)));
-    x += 4 * kVector;
-    y += 4 * kVector;
-    count -= 4 * kVector;
-  }
-  for (; count >= kVector; x += kVector, y += kVector, count -= kVector) store(y, apply(load(x)));
-  if (count > 0) store_partial(y, count, apply(load_partial(x, count, mean)));
+  if (kSkipsNoLow<T> && run.low == 0) return apply_run<false>(run, x, y, count);
+  apply_run<true>(run, x, y, count);
 }
 
 template <class T>
