@@ -270,7 +270,8 @@ function adviceFor(op: string, name: string, names: readonly string[]): string |
 
 function nearestName(name: string, names: readonly string[]): string | undefined {
   const known = names.find((candidate) => otherNames[candidate]?.includes(name));
-  if (known) return known;
+  // What another operation has is no misspelling.
+  if (known || name in new Options()) return known;
   const distances = names.map((candidate) => editDistance(name.toLowerCase(), candidate.toLowerCase()));
   const least = Math.min(...distances);
   return least <= Math.min(3, name.length / 2) ? names[distances.indexOf(least)] : undefined;

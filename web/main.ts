@@ -280,6 +280,9 @@ paste.addEventListener('paste', (event) => {
 });
 byId('iris-button').addEventListener('click', () => {
   clearPaste();
+  // What was said of another table need not be so of this one.
+  headerChoice.value = 'detect';
+  decimalSign.value = 'detect';
   void read(irisText, irisTitle);
 });
 fileInput.addEventListener('change', () => {

@@ -418,6 +418,13 @@ describe('the page', { timeout: 20_000 }, () => {
     await expectText('#data-status', 'left out, not numbers: column 1 (“1,5”)');
   });
 
+  it('reads the sample as it is, whatever was said of another table', async () => {
+    await page.select('#decimal-sign', 'comma');
+    await page.select('#header', 'values');
+    await page.click('#iris-button');
+    await expectText('#data-status', /150 rows × 4 columns.*left out, not numbers: Species/);
+  });
+
   it('reads lines that end in CR alone', async () => {
     const { layerNorm } = await load();
     const y = layerNorm(Float32Array.of(1, 2, 4, 3, 5, 9), { shape: [2, 3] });

@@ -301,6 +301,11 @@ for (const op of allOps) {
   add(op, 'ERR_TYPE', "option 'Shape'", () => ({ Shape: [3, 4] }), "'Shape'", "did you mean 'shape'?");
   const own = isOverAxes(op) ? 'axes' : 'axis';
   add(op, 'ERR_TYPE', 'a stranger', () => ({ interpolation: 1 }), "'interpolation'", 'shape', own);
+  for (const name of ['scale', 'momentum'].filter(
+    (other) => !(other in valid[op](arrays())) && !op.includes('Backward'),
+  )) {
+    add(op, 'ERR_TYPE', `'${name}', of others`, () => ({ [name]: new Float32Array(4) }), `'${name}': there are shape`);
+  }
   add(op, 'ERR_TYPE', 'a falsy stranger', () => ({ interpolation: 0 }), "'interpolation'");
   if (isOverAxes(op)) {
     for (const name of ['normalized_shape', 'normalizedShape']) {
