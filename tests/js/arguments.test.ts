@@ -127,6 +127,21 @@ describe('what looks wrong and is right', () => {
     }
   });
 
+  test('options that a loop over names does not meet: hidden ones, and those that a proxy makes up', () => {
+    const { x } = arrays();
+    for (const op of allOps) {
+      const given = plain(op);
+      const hidden = Object.create(
+        Object.prototype,
+        Object.fromEntries(Object.entries(given).map(([name, value]) => [name, { value }])),
+      );
+      const madeUp = new Proxy({}, { get: (target, name) => Reflect.get(name in given ? given : target, name) });
+      for (const options of [hidden, Object.create(hidden), madeUp]) {
+        expect(results(sn, op, x, options)).toEqual(results(sn, op, x, given));
+      }
+    }
+  });
+
   test('arrays of another realm', () => {
     const context = createContext({});
     const foreign = (values: ArrayLike<number>, kind = 'Float32Array') =>
