@@ -5,7 +5,7 @@
 
 import { Offset } from './block.js';
 import { list, Options, product } from './check.js';
-import { type DType, type Numbers, type Stored, statisticsOf, type Values } from './dtype.js';
+import { bytesOf, type DType, type Numbers, type Stored, statisticsOf, type Values } from './dtype.js';
 import { NormError } from './errors.js';
 import { type Heap, type Kernel, newArray } from './heap.js';
 import { type Slot, slots } from './slot.js';
@@ -77,7 +77,7 @@ export class Call {
     this.scale = this.bias = this.mean = this.variance = this.invStd = this.savedMean = undefined;
     this.meanOut = this.varianceOut = this.invStdOut = this.dScaleOut = this.dBiasOut = undefined;
     this.lengths = undefined;
-    this.itemAxes = 0;
+    this.units = this.itemAxes = 0;
     this.epsilon = 1e-5;
     this.groups = this.size = this.k = 1;
     this.p = 2;
@@ -190,6 +190,15 @@ function runKernel(heap: Heap, call: Call, shape: readonly number[], axes: reado
   }
 }
 
+/**
+ * How many bytes a piece has at least. What a kernel makes of each parameter it makes anew for each piece: batch norm a
+ * factor with a root and a division, and others put them in order where the axes aren't.
+ */
+function leastBytes({ variance, hasScratch, units, dtype }: Call): number {
+  const valuesPerParameter = variance ? 256 : hasScratch ? 16 : 0;
+  return Math.max(pieceBytes, valuesPerParameter * units * bytesOf(dtype));
+}
+
 /** How many bytes are copied that can be divided. */
 function dividableRoom(): number {
   let bytes = 0;
@@ -211,7 +220,7 @@ function mayOverlapUnseen(): boolean {
 function itemAxesOf(call: Call): number {
   // Whatever the call has of each value, so few are one piece.
   if (64 * call.length <= pieceBytes) return 0;
-  if (call.itemAxes === 0 || call.lengths || dividableRoom() <= pieceBytes || mayOverlapUnseen()) return 0;
+  if (call.itemAxes === 0 || call.lengths || dividableRoom() <= leastBytes(call) || mayOverlapUnseen()) return 0;
   const axes = Math.min(call.itemAxes, ...call.axes);
   return product(call.shape.slice(0, axes)) > 1 ? axes : 0;
 }
@@ -224,7 +233,7 @@ function copyOut(heap: Heap, first: number, ofItems: number): void {
 function runInPieces(heap: Heap, call: Call, itemAxes: number): void {
   const { op, shape, axes } = call;
   const items = product(shape.slice(0, itemAxes));
-  const most = Math.ceil(items / Math.ceil(dividableRoom() / pieceBytes));
+  const most = Math.ceil(items / Math.ceil(dividableRoom() / leastBytes(call)));
   for (let first = 0; first < items; first += most) {
     const count = Math.min(most, items - first);
     for (let i = 0; i < usedCount; ++i) (used[i] as Slot).divide(count, items);

@@ -291,32 +291,16 @@ function rejectUnknown(op: string, given: string, value: unknown, known: Names):
 /** The names of an operation's options. */
 export type Names = ReadonlySet<string>;
 
-function checkObject(op: string, value: unknown): void {
-  if (value === undefined || value === null) return;
-  if (typeof value === 'object' && isArray(value) === false && !ArrayBuffer.isView(value)) return;
-  const hint = isArray(value) ? ': a shape is { shape: [...] }' : '';
-  throw typeError(op, 'the options', 'an object', value, hint);
-}
-
 /** Makes sure that the options are an object with no others than these in it. */
 export function optionNames(op: string, value: unknown, names: Names): void {
-  checkObject(op, value);
-  for (const name in value as Record<string, unknown>) {
+  if (value === undefined || value === null) return;
+  if (typeof value !== 'object' || isArray(value) !== false || ArrayBuffer.isView(value)) {
+    const hint = isArray(value) ? ': a shape is { shape: [...] }' : '';
+    throw typeError(op, 'the options', 'an object', value, hint);
+  }
+  for (const name in value) {
     if (!names.has(name)) rejectUnknown(op, name, (value as Record<string, unknown>)[name], names);
   }
-}
-
-/** Also of what a loop over names doesn't meet: the getters of a class. */
-function plainOptions(value: unknown, names: Names): Record<string, unknown> {
-  // To ask for the prototype takes far longer. What inherits from a plain object has no getters of a class either.
-  if ((value as object | undefined | null)?.constructor === Object) return value as Record<string, unknown>;
-  const plain: Record<string, unknown> = {};
-  if (value === undefined || value === null) return plain;
-  for (const name in value) plain[name] = (value as Record<string, unknown>)[name];
-  for (const name of names) {
-    if (!Object.hasOwn(plain, name)) plain[name] = (value as Record<string, unknown>)[name];
-  }
-  return plain;
 }
 
 /** What a user gave for the options of all operations. */
@@ -355,6 +339,8 @@ export class Options {
   }
 }
 
+const noOptions = new Options();
+
 /** A plain array, copied, if it isn't longer than what can be right. */
 export function settled(op: string, name: string, value: unknown, most: number): unknown {
   if (!isArray(value)) return value;
@@ -380,63 +366,33 @@ function settledVector(op: string, name: string, value: unknown, x: unknown): un
  * is done. So nothing is written until all has been read.
  */
 export function options(op: string, value: unknown, names: Names, x?: unknown, into: Options = new Options()): Options {
-  checkObject(op, value);
-  let shape: unknown;
-  let dtype: unknown;
-  let axes: unknown;
-  let axis: unknown;
-  let groups: unknown;
-  let scale: unknown;
-  let bias: unknown;
-  let epsilon: unknown;
-  let mean: unknown;
-  let variance: unknown;
-  let out: unknown;
-  let lengths: unknown;
-  let residual: unknown;
-  let residualOut: unknown;
-  let meanOut: unknown;
-  let varianceOut: unknown;
-  let invStdOut: unknown;
-  let invStd: unknown;
-  let dScaleOut: unknown;
-  let dBiasOut: unknown;
-  let p: unknown;
-  let size: unknown;
-  let alpha: unknown;
-  let beta: unknown;
-  let k: unknown;
-  const plain = plainOptions(value, names);
-  // To ask for each of the options, most of which are absent, takes four times as long where calls have different ones.
-  for (const name in plain) {
-    const given = plain[name];
-    if (!names.has(name)) rejectUnknown(op, name, given, names);
-    else if (name === 'shape') shape = settled(op, 'shape', given, maxRank);
-    else if (name === 'dtype') dtype = given;
-    else if (name === 'axes') axes = settled(op, 'axes', given, maxRank);
-    else if (name === 'axis') axis = given;
-    else if (name === 'groups') groups = given;
-    else if (name === 'scale') scale = settledVector(op, 'scale', given, x);
-    else if (name === 'bias') bias = settledVector(op, 'bias', given, x);
-    else if (name === 'epsilon') epsilon = given;
-    else if (name === 'mean') mean = settledVector(op, 'mean', given, x);
-    else if (name === 'variance') variance = settledVector(op, 'variance', given, x);
-    else if (name === 'out') out = given;
-    else if (name === 'lengths') lengths = settledVector(op, 'lengths', given, x);
-    else if (name === 'residual') residual = given;
-    else if (name === 'residualOut') residualOut = given;
-    else if (name === 'meanOut') meanOut = given;
-    else if (name === 'varianceOut') varianceOut = given;
-    else if (name === 'invStdOut') invStdOut = given;
-    else if (name === 'invStd') invStd = settledVector(op, 'invStd', given, x);
-    else if (name === 'dScaleOut') dScaleOut = given;
-    else if (name === 'dBiasOut') dBiasOut = given;
-    else if (name === 'p') p = given;
-    else if (name === 'size') size = given;
-    else if (name === 'alpha') alpha = given;
-    else if (name === 'beta') beta = given;
-    else if (name === 'k') k = given;
-  }
+  optionNames(op, value, names);
+  const o = (value ?? noOptions) as Options;
+  const shape = settled(op, 'shape', o.shape, maxRank);
+  const dtype = o.dtype;
+  const axes = settled(op, 'axes', o.axes, maxRank);
+  const axis = o.axis;
+  const groups = o.groups;
+  const scale = settledVector(op, 'scale', o.scale, x);
+  const bias = settledVector(op, 'bias', o.bias, x);
+  const epsilon = o.epsilon;
+  const mean = settledVector(op, 'mean', o.mean, x);
+  const variance = settledVector(op, 'variance', o.variance, x);
+  const out = o.out;
+  const lengths = settledVector(op, 'lengths', o.lengths, x);
+  const residual = o.residual;
+  const residualOut = o.residualOut;
+  const meanOut = o.meanOut;
+  const varianceOut = o.varianceOut;
+  const invStdOut = o.invStdOut;
+  const invStd = settledVector(op, 'invStd', o.invStd, x);
+  const dScaleOut = o.dScaleOut;
+  const dBiasOut = o.dBiasOut;
+  const p = o.p;
+  const size = o.size;
+  const alpha = o.alpha;
+  const beta = o.beta;
+  const k = o.k;
   into.shape = shape;
   into.dtype = dtype;
   into.axes = axes;

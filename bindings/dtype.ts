@@ -20,6 +20,9 @@ const getBuffer = getterOf('buffer') as (this: unknown) => ArrayBuffer;
 const getByteOffset = getterOf('byteOffset') as (this: unknown) => number;
 const getByteLength = getterOf('byteLength') as (this: unknown) => number;
 const typedArrayLength = getterOf('length') as (this: unknown) => number;
+const arrayBufferLength = Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, 'byteLength')?.get as (
+  this: unknown,
+) => number;
 
 /** Of an array without values where its buffer has been detached, or has shrunk beneath it. */
 export function lengthOf(values: ArrayBufferView): number {
@@ -48,10 +51,15 @@ export function isOfClass(value: unknown, name: string): boolean {
 }
 
 export function isSharedBuffer(buffer: unknown): boolean {
-  // Only those of other realms need the slow answer.
-  if (buffer instanceof ArrayBuffer) return false;
-  const isOwn = typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer;
-  return isOwn || isOfClass(buffer, 'SharedArrayBuffer');
+  if (buffer === undefined) return false;
+  // The usual answers first. What is thrown takes long, but only of another realm.
+  if (typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer) return true;
+  try {
+    arrayBufferLength.call(buffer);
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /** Some of an array's values, whose number no worker can change: SharedArrayBuffers may grow at any time. */

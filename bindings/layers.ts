@@ -250,8 +250,8 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
 
   /** Around an operation and its gradient. */
   abstract class Around extends Base {
-    protected abstract readonly operation: keyof Untyped;
-    protected abstract readonly place: Place;
+    protected abstract get operation(): keyof Untyped;
+    protected abstract get place(): Place;
 
     // Each option by its name, also those that the operation doesn't have and that are absent: to spread objects takes
     // longer than all else.
@@ -273,7 +273,7 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   /** Over the last axes, along which the parameters are. */
   abstract class OverLast extends Around {
     readonly shape: readonly number[];
-    protected readonly place: Place;
+    readonly #place: Place;
     readonly #size: number;
 
     constructor(op: string, shape: unknown, options: unknown, names: readonly Parameter['name'][]) {
@@ -281,8 +281,12 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       const size = check.product(extents);
       super(op, size, objectOf(op, options, layerOptions), names);
       this.shape = Object.freeze(extents);
-      this.place = { axes: extents.map((_, i) => i - extents.length) };
+      this.#place = { axes: extents.map((_, i) => i - extents.length) };
       this.#size = size;
+    }
+
+    protected get place(): Place {
+      return this.#place;
     }
 
     protected readonly takesLengths = true;
@@ -319,7 +323,9 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   }
 
   class LayerNorm extends OverLast {
-    protected readonly operation = 'layerNorm';
+    protected get operation() {
+      return 'layerNorm' as const;
+    }
 
     constructor(shape: unknown, options?: unknown) {
       super('LayerNorm', shape, options, ['scale', 'bias']);
@@ -327,7 +333,9 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   }
 
   class RmsNorm extends OverLast {
-    protected readonly operation = 'rmsNorm';
+    protected get operation() {
+      return 'rmsNorm' as const;
+    }
 
     constructor(shape: unknown, options?: unknown) {
       super('RmsNorm', shape, options, ['scale']);
@@ -338,7 +346,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   abstract class ByChannel extends Around {
     readonly channels: number;
     readonly axis: number;
-    protected place: Place;
 
     constructor(op: string, channels: unknown, options: unknown, names: readonly string[]) {
       const count = check.positiveInteger(op, 'channels', channels);
@@ -346,7 +353,10 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
       super(op, count, o, ['scale', 'bias']);
       this.channels = count;
       this.axis = integerOf(op, 'axis', o.axis, 1);
-      this.place = { axis: this.axis };
+    }
+
+    protected get place(): Place {
+      return { axis: this.axis };
     }
 
     protected defaultShape(length: number): number[] {
@@ -374,13 +384,18 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   const channelOptions = [...layerOptions, 'axis'];
 
   class GroupNorm extends ByChannel {
-    protected readonly operation = 'groupNorm';
+    protected get operation() {
+      return 'groupNorm' as const;
+    }
     readonly #groups: number;
 
     constructor(groups: unknown, channels: unknown, options?: unknown) {
       super('GroupNorm', channels, options, channelOptions);
       this.#groups = check.groupsOf('GroupNorm', groups, this.channels);
-      this.place = { axis: this.axis, groups: this.#groups };
+    }
+
+    protected override get place(): Place {
+      return { axis: this.axis, groups: this.#groups };
     }
 
     protected readonly takesLengths = false;
@@ -395,7 +410,9 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   }
 
   class InstanceNorm extends ByChannel {
-    protected readonly operation = 'instanceNorm';
+    protected get operation() {
+      return 'instanceNorm' as const;
+    }
 
     constructor(channels: unknown, options?: unknown) {
       super('InstanceNorm', channels, options, channelOptions);
@@ -411,7 +428,9 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   const batchOptions = [...channelOptions, 'momentum', 'unbiased'];
 
   class BatchNorm extends ByChannel {
-    protected readonly operation = 'batchNormTraining';
+    protected get operation() {
+      return 'batchNormTraining' as const;
+    }
     readonly momentum: number | null;
     readonly unbiased: boolean;
     readonly #mean: Moving;

@@ -131,8 +131,8 @@ inline void store(Half* p, f32x4 a) {
   const v128_t infinity = wasm_i32x4_splat(0x7c00);
   const v128_t finite = wasm_i32x4_min(wasm_v128_bitselect(subnormal, normal, is_subnormal), infinity);
   const v128_t is_nan = wasm_i32x4_gt(magnitude, wasm_i32x4_splat(0x7f800000));
-  const v128_t result = wasm_v128_bitselect(wasm_i32x4_splat(0x7e00), finite, is_nan);
-  const v128_t halves = wasm_v128_or(result, sign);
+  // One NaN: the sign of what operations make depends on the order of their operands, which compilers choose.
+  const v128_t halves = wasm_v128_bitselect(wasm_i32x4_splat(0x7e00), wasm_v128_or(finite, sign), is_nan);
   wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(halves, halves), 0);
 }
 

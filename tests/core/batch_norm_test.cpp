@@ -176,3 +176,24 @@ TEST_CASE("statistics that were given are as good as the batch's own where a flo
       {"batchNorm", {100, 3}, "own statistics"}, "y", given.y, reference::exact(own.y),
       [&](std::size_t i) { return std::max(1.0f, std::fabs(own.y[i])); }, 2 * kPromise);
 }
+
+TEMPLATE_TEST_CASE("batch norm of many rows writes each of them as alone", "", float, double) {
+  // More than are written in one piece, and no multiple of it.
+  constexpr std::size_t kRows = 50000, kChannels = 3, kFew = 999;
+  CallOf<TestType> all = {.shape = {kRows, kChannels},
+                          .axes = {},
+                          .x = draw<TestType>(kRows * kChannels, 1, 3, 2),
+                          .mean = draw<TestType>(kChannels, 2, 3, 1),
+                          .variance = draw<TestType>(kChannels, 3, 9, 2)};
+  const auto together = batch_norm(all).y;
+  for (std::size_t first = 0; first < kRows; first += kFew) {
+    const std::size_t count = std::min(kFew, kRows - first);
+    CallOf<TestType> some = all;
+    const auto from = all.x.begin() + static_cast<std::ptrdiff_t>(first * kChannels);
+    some.shape = {count, kChannels};
+    some.x = {from, from + static_cast<std::ptrdiff_t>(count * kChannels)};
+    const auto alone = batch_norm(some).y;
+    const auto y = together.begin() + static_cast<std::ptrdiff_t>(first * kChannels);
+    REQUIRE(std::equal(alone.begin(), alone.end(), y));
+  }
+}

@@ -60,6 +60,15 @@ describe('the oracle', () => {
     expect(isNumber(toBits(NaN))).toBe(false);
   });
 
+  test('has one NaN, in whatever row it is made', () => {
+    const rows = 9;
+    const bits = new Uint16Array(5 * rows).map((_, i) => (i % 5 === 0 ? 0xfe00 : 0x3c00 + i));
+    const options = { shape: [rows, 5], dtype: 'float16', scale: new Float32Array(5).fill(1) } as const;
+    const all = new Uint16Array(bits.length).fill(0x7e00);
+    expect(sn.rmsNorm(bits, options)).toEqual(all);
+    expect(sn.layerNorm(bits, { ...options, bias: new Float32Array(5) })).toEqual(all);
+  });
+
   test('rounds to the nearest, and of two to the even one, between any two neighbours', () => {
     for (let bits = 0; bits < 0x7c00; ++bits) {
       const [below, above] = [fromBits(bits), bits === 0x7bff ? 65536 : fromBits(bits + 1)];

@@ -103,7 +103,11 @@ describe('what is written over what has yet to be read, through another SharedAr
   const realms: [string, () => SharedArrayBuffer][] = [
     ['this realm', () => new SharedArrayBuffer(12 * length)],
     ['another realm', () => runInNewContext(`new SharedArrayBuffer(${12 * length})`)],
+    ['another prototype', () => Object.setPrototypeOf(new SharedArrayBuffer(12 * length), ArrayBuffer.prototype)],
   ];
+  const twinOf = (buffer: SharedArrayBuffer): SharedArrayBuffer => {
+    return Object.setPrototypeOf(structuredClone(buffer), Object.getPrototypeOf(buffer));
+  };
 
   for (const [realm, make] of realms) {
     test.each(divided.filter((op) => op !== 'moments'))(`%s, of ${realm}`, (op) => {
@@ -125,7 +129,7 @@ describe('what is written over what has yet to be read, through another SharedAr
           const shared = new Float32Array(buffer, 4 * length, length);
           shared.set(values);
           // Half a piece further.
-          const over = new Float32Array(structuredClone(buffer), 4 * (length + pieceValues / 2), expected.length);
+          const over = new Float32Array(twinOf(buffer), 4 * (length + pieceValues / 2), expected.length);
           run({ ...large, [input]: shared }, name, over);
           expectBits({ op, shape: c.layout.shape, output: name }, over, expected);
         }
