@@ -19,6 +19,8 @@ export default defineConfig({
       'tests/fuzz/**/*.test.ts',
       'tests/bench/**/*.test.ts',
     ],
+    // What tests read of programs that they run has no colors, whatever is set where they run.
+    env: { NO_COLOR: '1', FORCE_COLOR: '0' },
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -5,7 +5,7 @@ import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify, stripVTControlCharacters } from 'node:util';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Installed, install } from '../install.ts';
 
@@ -24,14 +24,14 @@ afterAll(async () => {
   if (folder) await rm(folder, { recursive: true, force: true });
 });
 
-/** What a tool of node_modules says, without colors (which some print wherever CI is set), and its exit code. */
+/** What a tool of node_modules says, and its exit code. */
 async function runTool(file: string, args: string[], cwd: string): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, [path(file), ...args], { cwd });
-    return stripVTControlCharacters(`${stdout}exit code 0`);
+    return `${stdout}exit code 0`;
   } catch (error) {
     const { code, stdout, stderr } = error as { code: unknown; stdout: string; stderr: string };
-    return stripVTControlCharacters(`${stdout}${stderr}exit code ${code}`);
+    return `${stdout}${stderr}exit code ${code}`;
   }
 }
 
