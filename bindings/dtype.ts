@@ -38,13 +38,6 @@ export function isDetached(values: ArrayBufferView): boolean {
   }
 }
 
-/** Not values.slice(), which may be the user's own. */
-export function copyOf<V extends Values>(values: V): V {
-  const dtype = dtypeOfTag(typedArrayTag.call(values));
-  if (dtype === 'float32') return new Float32Array(values) as Values as V;
-  return (dtype === 'float64' ? new Float64Array(values) : new Uint16Array(bitsOf(values))) as Values as V;
-}
-
 /** Whether something is an object of a class, of any realm. */
 export function isOfClass(value: unknown, name: string): boolean {
   return Object.prototype.toString.call(value) === `[object ${name}]`;
@@ -67,6 +60,11 @@ export function partOf(values: Values, first: number, length: number): Values {
   const dtype = dtypeOfTag(typedArrayTag.call(values));
   const Class = dtype === 'float32' ? Float32Array : dtype === 'float64' ? Float64Array : Uint16Array;
   return new Class(bufferOf(values) as ArrayBuffer, beginOf(values) + first * Class.BYTES_PER_ELEMENT, length);
+}
+
+/** Not values.slice(), which may be the user's own. */
+export function copyOf<V extends Values>(values: V): V {
+  return partOf(values, 0, lengthOf(values)).slice() as V;
 }
 
 /** The memory of an array of any type of floats, as 16 bits each. */

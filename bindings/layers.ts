@@ -384,14 +384,15 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   const channelOptions = [...layerOptions, 'axis'];
 
   class GroupNorm extends ByChannel {
-    protected get operation() {
-      return 'groupNorm' as const;
-    }
     readonly #groups: number;
 
     constructor(groups: unknown, channels: unknown, options?: unknown) {
       super('GroupNorm', channels, options, channelOptions);
       this.#groups = check.groupsOf('GroupNorm', groups, this.channels);
+    }
+
+    protected get operation() {
+      return 'groupNorm' as const;
     }
 
     protected override get place(): Place {
@@ -428,9 +429,6 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
   const batchOptions = [...channelOptions, 'momentum', 'unbiased'];
 
   class BatchNorm extends ByChannel {
-    protected get operation() {
-      return 'batchNormTraining' as const;
-    }
     readonly momentum: number | null;
     readonly unbiased: boolean;
     readonly #mean: Moving;
@@ -472,6 +470,10 @@ export function createLayers(operations: Operations): Omit<Layers, 'foldBatchNor
 
     protected groups(): number {
       return this.channels;
+    }
+
+    protected get operation() {
+      return 'batchNormTraining' as const;
     }
 
     protected override run(input: Input, invStdOut: Numbers | undefined): Data {
