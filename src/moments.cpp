@@ -186,27 +186,16 @@ SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
 }
 
 template <class T>
-SIMDNORM_ONCE Moments moments_of_row(const T* x, std::size_t length, T pivot, PairTotal<T> totals) {
-  const double count = static_cast<double>(length);
-  Moments moments;
-  Verdict verdict = judge<T>(Fold::kMoments, sums_of(totals), count, pivot, moments);
+SIMDNORM_ONCE Moments rescued_row(const T* x, std::size_t length, Fold fold, Verdict verdict,
+                                  Moments moments) {
   if (verdict == Verdict::kFar) {
-    pivot = static_cast<T>(moments.mean);
-    totals = {};
+    const T pivot = static_cast<T>(moments.mean);
+    PairTotal<T> totals = {};
     sweep_pairs(x, length, pivot, totals);
-    verdict = judge<T>(Fold::kMoments, sums_of(totals), count, pivot, moments);
+    verdict = judge<T>(fold, sums_of(totals), static_cast<double>(length), pivot, moments);
+    if (verdict == Verdict::kGood) return moments;
   }
-  if (verdict == Verdict::kGood) return moments;
-  return wide_moments(Block<T>{x, 1, length, 0}, Fold::kMoments);
-}
-
-template <class T>
-SIMDNORM_ONCE Moments squares_of_row(const T* x, std::size_t length, const VectorTotal<T>& total) {
-  Moments moments;
-  const Sums sums = {0, total.value()};
-  if (judge<T>(Fold::kSquares, sums, static_cast<double>(length), 0, moments) == Verdict::kGood)
-    return moments;
-  return wide_moments(Block<T>{x, 1, length, 0}, Fold::kSquares);
+  return wide_moments(Block<T>{x, 1, length, 0}, fold);
 }
 
 namespace {
@@ -223,11 +212,6 @@ template <class T>
 Moments row_moments(const T* x, std::size_t length, Fold fold) {
   const double count = static_cast<double>(length);
   const Block<T> block = {x, 1, length, 0};
-  if (fold == Fold::kSquares) {
-    VectorTotal<T> total = {};
-    sweep(x, length, Vector<T>::splat(0), SquareTerm<T>{}, total);
-    return squares_of_row(x, length, total);
-  }
   if (fold == Fold::kMagnitudes) {
     const double sum = row_sum(x, length, MagnitudeTerm<T>{});
     if (sum <= std::numeric_limits<T>::max() && sum >= kTinySquare<T>) return {count, 0, 0, sum, 1, 0};
@@ -239,10 +223,15 @@ Moments row_moments(const T* x, std::size_t length, Fold fold) {
       return {count, 0, 0, largest, 1, 0};
     return wide_moments(block, fold);
   }
-  const T pivot = choose_pivot(x, length);
+  T pivot = 0;
   PairTotal<T> totals = {};
-  sweep_pairs(x, length, pivot, totals);
-  return moments_of_row(x, length, pivot, totals);
+  if (fold == Fold::kSquares) {
+    sweep(x, length, Vector<T>::splat(0), SquareTerm<T>{}, totals.dd);
+  } else {
+    pivot = choose_pivot(x, length);
+    sweep_pairs(x, length, pivot, totals);
+  }
+  return moments_of_row(x, length, fold, sums_of(totals), pivot);
 }
 
 // ---------------------------------------------------------------- groups of several runs: in memory order
@@ -483,10 +472,9 @@ void group_moments(const T* x, const View& view, Fold fold, std::size_t outer, s
   }
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                            \
-  template T choose_pivot(const T*, std::size_t);                          \
-  template Moments moments_of_row(const T*, std::size_t, T, PairTotal<T>); \
-  template Moments squares_of_row(const T*, std::size_t, const VectorTotal<T>&);
+#define SIMDNORM_INSTANTIATE(T)                   \
+  template T choose_pivot(const T*, std::size_t); \
+  template Moments rescued_row(const T*, std::size_t, Fold, Verdict, Moments);
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)
 #undef SIMDNORM_INSTANTIATE

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "affine.h"
-#include "judge.h"
 #include "simd.h"
 #include "sums.h"
 #include "sweep.h"
@@ -125,11 +124,8 @@ class RowSums {
   }
 
   Statistic statistic(Kind kind, const Arguments<float>& arguments, std::size_t place) const {
-    Moments moments;
     const Fold fold = squares_ ? Fold::kSquares : Fold::kMoments;
-    if (judge<float>(fold, sums_of(total_), count_, pivot_, moments) != Verdict::kGood) {
-      moments = squares_ ? squares_of_row(x_, count_, total_.dd) : moments_of_row(x_, count_, pivot_, total_);
-    }
+    const Moments moments = moments_of_row(x_, count_, fold, sums_of(total_), pivot_);
     if (has_statistics(arguments)) return finish(kind, moments, arguments, place);
     return statistic_of(moments, arguments.epsilon);
   }

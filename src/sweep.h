@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "judge.h"
 #include "moments.h"
 #include "simd.h"
 #include "sums.h"
@@ -104,12 +105,16 @@ void sweep_pairs(const T* x, std::size_t count, T pivot, PairTotal<T>& total) {
 template <class T>
 T choose_pivot(const T* x, std::size_t count);
 
-/// The moments of a row of which sums about a pivot have been made: from these, if the pivot was near enough.
+/// The moments of a row whose sums can't be relied on, and what they have given.
 template <class T>
-Moments moments_of_row(const T* x, std::size_t count, T pivot, PairTotal<T> totals);
+Moments rescued_row(const T* x, std::size_t length, Fold fold, Verdict verdict, Moments moments);
 
-/// The same of sums of squares.
+/// The moments of a row of which sums about a pivot have been made: from these, if they can be relied on.
 template <class T>
-Moments squares_of_row(const T* x, std::size_t count, const VectorTotal<T>& total);
+Moments moments_of_row(const T* x, std::size_t length, Fold fold, const Sums& sums, T pivot) {
+  Moments moments;
+  const Verdict verdict = judge<T>(fold, sums, static_cast<double>(length), pivot, moments);
+  return verdict == Verdict::kGood ? moments : rescued_row(x, length, fold, verdict, moments);
+}
 
 }  // namespace simdnorm

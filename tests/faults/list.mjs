@@ -5,8 +5,8 @@ export const coreFaults = [
   [
     'one-pass variance',
     'src/moments.cpp',
-    '  const T pivot = choose_pivot(x, length);',
-    '  PairTotal<T> t = {};\n  sweep_pairs(x, length, T{0}, t);\n  const Sums s = sums_of(t);\n  return {count, s.d / count, 0, s.dd - s.d * s.d / count, 1};\n  const T pivot = 0;',
+    '    pivot = choose_pivot(x, length);',
+    '    PairTotal<T> t = {};\n    sweep_pairs(x, length, T{0}, t);\n    const Sums s = sums_of(t);\n    return {count, s.d / count, 0, s.dd - s.d * s.d / count, 1};\n    pivot = 0;',
   ],
   ['sums about a far pivot believed', 'src/judge.h', '<= kFarPivot * m2', '<= 1e30 * m2'],
   ['rows side by side that need double', 'src/rows.cpp', 'any_wide = any_wide ||', 'any_wide = any_wide &&'],
