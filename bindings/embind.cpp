@@ -11,12 +11,17 @@
 
 #include "simdnorm.h"
 
+#ifdef SIMDNORM_REGISTERS_TYPES
+/// What embind would say of types that it doesn't know. It knows all that are used here.
+extern "C" const char* __getTypeName(const std::type_info*) { return nullptr; }
+#else
 /// embind words the names of types that it doesn't know with it, which can't be reached here. Without this the C
 /// library's is linked: 4 KB.
 extern "C" int siprintf(char* text, const char*, ...) {
   *text = 0;
   return 0;
 }
+#endif
 
 /// Where the module's own memory ends, as the linker has it.
 extern "C" char __heap_base;
@@ -166,9 +171,24 @@ std::uintptr_t free_memory() { return free_begin; }
 
 bool resize(std::size_t bytes) { return emscripten_resize_heap(bytes); }
 
+#ifdef SIMDNORM_REGISTERS_TYPES
+/// As bind.cpp of Emscripten registers every type that there is.
+void register_types() {
+  using emscripten::internal::TypeID;
+  emscripten::internal::_embind_register_void(TypeID<void>::get(), "void");
+  emscripten::internal::_embind_register_bool(TypeID<bool>::get(), "bool", sizeof(bool), true, false);
+  for (const auto type : {TypeID<unsigned>::get(), TypeID<unsigned long>::get()}) {
+    emscripten::internal::_embind_register_integer(type, "unsigned", sizeof(unsigned), 0, ~0U);
+  }
+}
+#else
+void register_types() {}
+#endif
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(simdnorm) {
+  register_types();
   bind_operations(std::make_index_sequence<std::size(simdnorm::kOperations)>());
   emscripten::function("block", &block_address);
   emscripten::function("begin", &free_memory);
