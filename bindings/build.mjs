@@ -1,9 +1,10 @@
 // Makes dist/ from the TypeScript here and from the module and glue that CMake has built.
 
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { transform } from 'esbuild';
+import { rolldown } from 'rolldown';
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const { version } = JSON.parse(readFileSync(path('../package.json'), 'utf8'));
@@ -38,35 +39,36 @@ function encode(bytes) {
 }
 const wasmImports = {
   name: 'wasm imports',
-  setup({ onLoad, onResolve }) {
-    onLoad({ filter: /\.wasm$/ }, () => ({ contents: JSON.stringify(encode(wasm)), loader: 'json' }));
-    onResolve({ filter: /^\.\/simdnorm\.wasm$/ }, ({ path }) => ({ path, external: true }));
-  },
+  resolveId: (id) => (id === './simdnorm.wasm' ? { id, external: true } : null),
+  load: (id) => (id.endsWith('.wasm') ? { code: JSON.stringify(encode(wasm)), moduleType: 'json' } : null),
 };
 
-/** Entries that are built together share a file. */
-const bundle = (...names) =>
-  build({
-    entryPoints: names.map((name) => path(`${name}.ts`)),
-    outdir: path('../dist'),
-    chunkNames: 'core',
-    bundle: true,
-    splitting: true,
-    format: 'esm',
+/** Entries that are built together share a file. Rolldown leaves constants constant, of which V8 makes faster calls. */
+async function bundle(...names) {
+  const program = await rolldown({
+    input: names.map((name) => path(`${name}.ts`)),
     platform: 'neutral',
-    target: 'es2022',
     plugins: [wasmImports],
-    minify: true,
-    // Node prints the whole line in which an uncaught error was thrown. Shorter ones would cut the module's text in more
-    // pieces, which compress worse.
-    lineLimit: 2000,
-    sourcemap: 'linked',
-    define: { SIMDNORM_VERSION: JSON.stringify(version) },
-    legalComments: 'inline',
-    logLevel: 'warning',
+    transform: { target: 'es2022', define: { SIMDNORM_VERSION: JSON.stringify(version) } },
   });
+  const { output } = await program.generate({ dir: path('../dist'), chunkFileNames: 'core.js', sourcemap: 'inline' });
+  for (const { fileName, code } of output) {
+    const minified = await transform(code, {
+      target: 'es2022',
+      minify: true,
+      // Node prints the whole line in which an uncaught error was thrown. Shorter ones would cut the module's text in more
+      // pieces, which compress worse.
+      lineLimit: 2000,
+      sourcemap: true,
+      legalComments: 'inline',
+    });
+    writeFileSync(path(`../dist/${fileName}`), `${minified.code}//# sourceMappingURL=${fileName}.map\n`);
+    writeFileSync(path(`../dist/${fileName}.map`), minified.map);
+  }
+}
 
 rmSync(path('../dist'), { recursive: true, force: true });
+mkdirSync(path('../dist'));
 // The main entry is one file, which nothing can go missing from.
 await bundle('index');
 await bundle('streaming', 'workerd');
