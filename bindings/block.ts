@@ -34,3 +34,6 @@ export enum Offset {
   // Behind the extents of the highest rank, 16.
   axes = shape + 4 * 16,
 }
+
+/** How many words it has. */
+export const blockWords = Offset.axes / 4 + 16;

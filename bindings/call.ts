@@ -8,6 +8,7 @@ import { list, Options, product } from './check.js';
 import { bytesOf, type DType, type Numbers, type Stored, statisticsOf, type Values } from './dtype.js';
 import { NormError } from './errors.js';
 import { type Heap, type Kernel, newArray } from './heap.js';
+import type { Plan } from './plan.js';
 import { type Slot, slots } from './slot.js';
 import { type Data, newTensor, Tensor, valuesOf } from './tensor.js';
 
@@ -25,6 +26,8 @@ const moreScratch = 100;
 export class Call {
   op = '';
   kernel: Kernel | undefined;
+  /** Of an operation whose result is y. */
+  plan: Plan | undefined;
   /** The user's own arrays, of which the call may have copies. */
   readonly given = new Options();
   shape: readonly number[] = [];
@@ -73,6 +76,7 @@ export class Call {
   clear(): void {
     this.given.clear();
     this.kernel = undefined;
+    this.plan = undefined;
     this.x = this.dy = this.out = this.residual = this.residualOut = undefined;
     this.scale = this.bias = this.mean = this.variance = this.invStd = this.savedMean = undefined;
     this.meanOut = this.varianceOut = this.invStdOut = this.dScaleOut = this.dBiasOut = undefined;
@@ -147,19 +151,25 @@ function checkOverlap(op: string): void {
   }
 }
 
+/** How much of the workspace the call takes. */
+function rooms(): number {
+  let bytes = 0;
+  for (let i = 0; i < usedCount; ++i) bytes += (used[i] as Slot).room;
+  return bytes;
+}
+
 /** Runs the kernel on the block of arguments, in scratch of as many bytes as it needs. */
 function runKernel(heap: Heap, call: Call, shape: readonly number[], axes: readonly number[]): void {
   const { op } = call;
   const { block } = heap;
-  let bytes = 0;
-  for (let i = 0; i < usedCount; ++i) bytes += (used[i] as Slot).room;
+  const bytes = rooms();
   let scratchBytes = 0;
   let isMeasured = true;
   // What is there already is usually enough. Otherwise it is measured, which takes no data: what was reserved for that
   // would lie idle beside what replaces it.
   if (call.hasScratch) {
-    isMeasured = heap.workspace > bytes;
-    scratchBytes = isMeasured ? heap.workspace - bytes : onlyMeasure;
+    isMeasured = heap.capacity > bytes;
+    scratchBytes = isMeasured ? heap.capacity - bytes : onlyMeasure;
   }
   let status = moreScratch;
   while (status === moreScratch) {
@@ -296,6 +306,7 @@ export function run(heap: Heap, call: Call): Data | null {
       // Faster than to make one before, which engines fill with zeros.
       if (isNew) result = heap.copy(op, y.address, length, like, dtype);
       copyOut(heap, 0, 1);
+      if (!call.hasScratch) call.plan?.learn(heap, call, rooms());
     }
     made = undefined;
     return result;

@@ -6,6 +6,7 @@ import { NormError } from './errors.js';
 import type { Heap } from './heap.js';
 import {
   alongAxis,
+  begin,
   checkChannelCounts,
   countsOf,
   newStatistics,
@@ -14,6 +15,7 @@ import {
   perGroup,
   perPlace,
   perUnit,
+  readOptions,
   setAffine,
   setAxes,
   setAxis,
@@ -22,6 +24,7 @@ import {
   setStatistics,
   start as startWith,
 } from './operation.js';
+import { Plan } from './plan.js';
 import type { Data } from './tensor.js';
 
 const everywhere = ['shape', 'dtype'];
@@ -45,8 +48,28 @@ function start(heap: Heap, op: ForwardOp, x: unknown, options: unknown): Call {
   return startWith(heap, op, optionsOf[op], x, options);
 }
 
+type Forward<Result> = (heap: Heap, x: unknown, options: unknown, lengths?: unknown) => Result;
+
+/** An operation whose result is y: where it is given what it was given last, there is nothing to check. */
+function normalizing(op: ForwardOp, perform: (heap: Heap, call: Call, lengths: unknown) => Data): Forward<Data> {
+  return (heap, x, options, lengths) => {
+    const given = readOptions(op, optionsOf[op], x, options);
+    let plan = heap.plans.get(op);
+    if (!plan) {
+      plan = new Plan();
+      heap.plans.set(op, plan);
+    }
+    plan.note(heap, x, given, lengths);
+    const y = plan.run(heap, op, x, given);
+    if (y) return y;
+    const call = begin(heap, op, x);
+    call.plan = plan;
+    return perform(heap, call, lengths);
+  };
+}
+
 /** Normalization over axes, with scale and bias along them. */
-function overAxes(call: Call, heap: Heap): Data {
+function overAxes(heap: Heap, call: Call): Data {
   const o = call.given;
   const { op, dtype, length } = call;
   const count = setAxes(call);
@@ -65,7 +88,7 @@ function overAxes(call: Call, heap: Heap): Data {
 }
 
 /** Normalization in each item of axis 0 by groups of channels. */
-function byGroups(call: Call, channels: number, groups: number, over: readonly number[], heap: Heap): Data {
+function byGroups(heap: Heap, call: Call, channels: number, groups: number, over: readonly number[]): Data {
   const o = call.given;
   const items = setGroups(call, groups, over);
   call.itemAxes = 1;
@@ -87,28 +110,24 @@ export interface TrainingResult extends MomentsResult {
 }
 
 /** By the names of src/operations.h. */
-export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknown, lengths?: unknown) => unknown> = {
-  layerNorm: (heap, x, options): Data => overAxes(start(heap, 'layerNorm', x, options), heap),
+export const forward: Record<ForwardOp, Forward<unknown>> = {
+  layerNorm: normalizing('layerNorm', overAxes),
 
-  rmsNorm: (heap, x, options): Data => overAxes(start(heap, 'rmsNorm', x, options), heap),
+  rmsNorm: normalizing('rmsNorm', overAxes),
 
-  instanceNorm(heap, x, options): Data {
-    const call = start(heap, 'instanceNorm', x, options);
+  instanceNorm: normalizing('instanceNorm', (heap, call) => {
     const channels = setAxis(call);
-    return byGroups(call, channels, channels, othersThan(call, 0, call.axes[0]), heap);
-  },
+    return byGroups(heap, call, channels, channels, othersThan(call, 0, call.axes[0]));
+  }),
 
-  groupNorm(heap, x, options): Data {
-    const op = 'groupNorm';
-    const call = start(heap, op, x, options);
+  groupNorm: normalizing('groupNorm', (heap, call) => {
     const channels = setAxis(call);
-    const groups = check.groupsOf(op, call.given.groups, channels, alongAxis(call));
-    return byGroups(call, channels, groups, othersThan(call, 0), heap);
-  },
+    const groups = check.groupsOf(call.op, call.given.groups, channels, alongAxis(call));
+    return byGroups(heap, call, channels, groups, othersThan(call, 0));
+  }),
 
   /** The lengths are no option of it, but layers have them. */
-  batchNorm(heap, x, options, lengths): Data {
-    const call = start(heap, 'batchNorm', x, options);
+  batchNorm: normalizing('batchNorm', (heap, call, lengths) => {
     const o = call.given;
     const channels = setAxis(call);
     call.itemAxes = check.maxRank;
@@ -119,7 +138,7 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     call.mean = check.vector(call, 'mean', o.mean, channels, perChannel);
     call.variance = check.vector(call, 'variance', o.variance, channels, perChannel);
     return run(heap, call) as Data;
-  },
+  }),
 
   batchNormTraining(heap, x, options): TrainingResult {
     const op = 'batchNormTraining';
@@ -138,16 +157,14 @@ export const forward: Record<ForwardOp, (heap: Heap, x: unknown, options: unknow
     return { y: run(heap, call) as Data, mean, variance, invStd, count };
   },
 
-  lpNormalize(heap, x, options): Data {
-    const op = 'lpNormalize';
-    const call = start(heap, op, x, options);
+  lpNormalize: normalizing('lpNormalize', (heap, call) => {
     const o = call.given;
     setAxes(call);
     call.itemAxes = check.maxRank;
-    call.p = check.orderOfNorm(op, o.p);
-    call.epsilon = check.epsilon(op, o.epsilon, 1e-12);
+    call.p = check.orderOfNorm(call.op, o.p);
+    call.epsilon = check.epsilon(call.op, o.epsilon, 1e-12);
     return run(heap, call) as Data;
-  },
+  }),
 
   localResponseNorm(heap, x, options): Data {
     const op = 'localResponseNorm';

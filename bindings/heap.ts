@@ -1,6 +1,7 @@
 // The module's memory: the only file that reads and writes it, and the only one that knows that it can grow.
 
 import { Allocator, aligned } from './allocator.js';
+import { blockWords } from './block.js';
 import {
   bitsOf,
   bytesOf,
@@ -13,6 +14,7 @@ import {
   type Values,
 } from './dtype.js';
 import { NormError } from './errors.js';
+import type { Plan } from './plan.js';
 
 /** What embind exports: an operation runs on the block of arguments, and a status comes out. */
 export type Kernel = () => number;
@@ -80,6 +82,8 @@ export class Heap {
   readonly #allocator: Allocator;
   readonly #memory: WebAssembly.Memory;
   readonly limit: number;
+  /** Of each operation that has been called. */
+  readonly plans = new Map<string, Plan>();
   readonly #ended: () => void;
 
   constructor(kernels: Kernels, memory: WebAssembly.Memory, limit: number, ended: () => void) {
@@ -105,8 +109,13 @@ export class Heap {
     return this.#end !== undefined || this.#isRunning;
   }
 
-  /** How many bytes can be reserved without asking for more. */
+  /** Where what is reserved is, or 0. */
   get workspace(): number {
+    return this.#workspace;
+  }
+
+  /** How many bytes can be reserved without asking for more. */
+  get capacity(): number {
     return this.#capacity;
   }
 
@@ -211,6 +220,14 @@ export class Heap {
   clearWords(begin: number, end: number): void {
     // A call of fill() takes four times as long.
     for (let i = begin >>> 2; i < end >>> 2; ++i) this.#uint32[i] = 0;
+  }
+
+  readBlock(): Uint32Array {
+    return this.#uint32.slice(this.block >>> 2, (this.block >>> 2) + blockWords);
+  }
+
+  writeBlock(words: Uint32Array): void {
+    this.#uint32.set(words, this.block >>> 2);
   }
 
   writeDouble(address: number, value: number): void {

@@ -86,7 +86,7 @@ async function start(options: LoadOptions, own: OwnModule, ended: () => void): P
   const bound: Record<string, unknown> = {};
   for (const [name, run] of Object.entries({ ...forward, ...backward })) {
     // Beside the memory x, options and lengths; or dy, x and options.
-    const hasThird = run.length === 4;
+    const hasThird = name in backward || name === 'batchNorm';
     bound[name] = (first: unknown, second?: unknown, third?: unknown) => {
       if (!hasThird && third !== undefined && third !== null) {
         const why = 'scale and all else go into the options, { shape, scale, ... }';

@@ -23,10 +23,15 @@ function shapeOf(op: string, given: unknown, x: Data, length: number): readonly 
   return flat;
 }
 
-/** Checks what every operation has: x, its shape and type, and where y goes. `names` are those of its options. */
-export function start(heap: Heap, op: string, names: check.Names, x: unknown, options: unknown): Call {
+/** Reads the options of an operation, which are for `begin`. `names` are those that it has. */
+export function readOptions(op: string, names: check.Names, x: unknown, options: unknown): check.Options {
+  return check.options(op, options, names, x, theCall.given);
+}
+
+/** Checks what every operation has: x, its shape and type, and where y goes. */
+export function begin(heap: Heap, op: string, x: unknown): Call {
   const call = theCall;
-  const o = check.options(op, options, names, x, call.given);
+  const o = call.given;
   const dtype = check.dtypeOf(op, x, o.dtype, o.dtype !== undefined && hasBits(o));
   const data = x as Data;
   const length = check.attachedLength(op, 'x', data);
@@ -40,6 +45,11 @@ export function start(heap: Heap, op: string, names: check.Names, x: unknown, op
   call.out = op === 'moments' ? null : check.optionalValues(op, 'out', o.out, dtype, length);
   call.hasScratch = dtype === 'float16';
   return call;
+}
+
+export function start(heap: Heap, op: string, names: check.Names, x: unknown, options: unknown): Call {
+  readOptions(op, names, x, options);
+  return begin(heap, op, x);
 }
 
 /** Forgets what a call has left, so that nothing of the user's is kept. */

@@ -61,6 +61,11 @@ export class Tensor {
     return tensor.#address;
   }
 
+  /** The same, or NaN where it has none that can be used. */
+  static placeOf(tensor: Tensor, heap: Heap): number {
+    return tensor.#heap === heap && !tensor.freed ? tensor.#address : Number.NaN;
+  }
+
   /** For whoever doesn't change it. */
   static shapeOf(tensor: Tensor): readonly number[] {
     return tensor.#shape;
