@@ -20,6 +20,7 @@ const getBuffer = getterOf('buffer') as (this: unknown) => ArrayBuffer;
 const getByteOffset = getterOf('byteOffset') as (this: unknown) => number;
 const getByteLength = getterOf('byteLength') as (this: unknown) => number;
 const typedArrayLength = getterOf('length') as (this: unknown) => number;
+const { set } = typedArray as { set: (values: ArrayLike<number>) => void };
 const arrayBufferLength = Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, 'byteLength')?.get as (
   this: unknown,
 ) => number;
@@ -60,6 +61,11 @@ export function partOf(values: Values, first: number, length: number): Values {
   const dtype = dtypeOfTag(typedArrayTag.call(values));
   const Class = dtype === 'float32' ? Float32Array : dtype === 'float64' ? Float64Array : Uint16Array;
   return new Class(bufferOf(values) as ArrayBuffer, beginOf(values) + first * Class.BYTES_PER_ELEMENT, length);
+}
+
+/** Not values.set(), which a subclass may have replaced. */
+export function setValues(values: Values, from: Values): void {
+  set.call(values, from);
 }
 
 /** Not values.slice(), which may be the user's own. */

@@ -11,6 +11,7 @@ import {
   halvesLike,
   lengthOf,
   type Stored,
+  setValues,
   type Values,
 } from './dtype.js';
 import { NormError } from './errors.js';
@@ -26,8 +27,6 @@ export type Kernels = {
   /** Makes the memory at least so large, if it can. (Not memory.grow(), which the glue would not see.) */
   readonly resize: (bytes: number) => boolean;
 } & { readonly [operation: string]: Kernel };
-
-const { set } = Object.getPrototypeOf(Uint8Array.prototype) as { set: (values: ArrayLike<number>) => void };
 
 function amount(bytes: number): string {
   return bytes < 2 ** 20 ? `${bytes} bytes` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;
@@ -129,6 +128,7 @@ export class Heap {
     this.#end = why;
     this.#isRunning = false;
     this.#used = 0;
+    this.plans.clear();
     this.#view(new ArrayBuffer(0));
     this.#ended();
   }
@@ -251,6 +251,11 @@ export class Heap {
     }
   }
 
+  /** A part of the memory, until that grows. */
+  floatsAt(address: number, length: number): Float32Array {
+    return this.#float32.subarray(address >>> 2, (address >>> 2) + length);
+  }
+
   /** A view for the user, who must not have the heap's own. */
   viewOf(address: number, length: number, dtype: DType): Values {
     if (dtype === 'float32') return new Float32Array(this.buffer, address, length);
@@ -278,8 +283,7 @@ export class Heap {
     const length = lengthOf(values);
     // A buffer may have shrunk beneath an empty array, which set() refuses then.
     if (length === 0) return;
-    // Not target.set(), which a subclass may have replaced.
-    set.call(type === 'float16' ? bitsOf(values) : values, this.#values(address, length, type));
+    setValues(type === 'float16' ? bitsOf(values) : values, this.#values(address, length, type));
   }
 
   /** A new array of the same class as another, with what is at an address. */

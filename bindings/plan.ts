@@ -4,45 +4,50 @@
 import { Offset } from './block.js';
 import type { Call } from './call.js';
 import { isArray, type Options } from './check.js';
-import { bufferOf, isSharedBuffer, lengthOf, typedArrayTag, type Values } from './dtype.js';
-import type { Heap, Kernel } from './heap.js';
+import { bufferOf, lengthOf, setValues, typedArrayTag, type Values } from './dtype.js';
+import { type Heap, type Kernel, resultArray } from './heap.js';
 import { type Data, Tensor } from './tensor.js';
 
 const absent = -Infinity;
 /** What no number is equal to. */
 const unlike = Number.NaN;
 
-/** Where the numbers of the arrays are, with which they begin: two of each. */
+/** The arrays, whose lengths are the first numbers; then come the addresses of those that are Tensors, in the same order. */
 enum Place {
-  out = 0,
-  x = 2,
-  scale = 4,
-  bias = 6,
-  mean = 8,
-  variance = 10,
+  out,
+  x,
+  scale,
+  bias,
+  mean,
+  variance,
+  count,
 }
-/** Besides them the other options, and the axes and extents of the highest rank. */
+/** Where the block has the addresses. */
+const offsets = [Offset.y, Offset.x, Offset.scale, Offset.bias, Offset.mean, Offset.variance];
+
+/** Besides those of the arrays the other options, and the axes and extents of the highest rank. */
 const mostNumbers = 64;
 /** Of the call that runs. */
 const numbers = new Float64Array(mostNumbers);
 
-/** How long values are, and where if they are a Tensor's. Returns the buffer that they are in. */
+/** Returns the buffer that the values are in. */
 function describeData(heap: Heap, place: Place, value: unknown, output?: ArrayBufferLike): ArrayBufferLike | undefined {
-  numbers[place] = unlike;
-  numbers[place + 1] = 0;
+  let length = unlike;
+  let address = 0;
+  let buffer: ArrayBufferLike | undefined;
   if (value === undefined || value === null) {
-    numbers[place] = absent;
+    length = absent;
   } else if (typedArrayTag.call(value) === 'Float32Array') {
-    const buffer = bufferOf(value as Values);
-    // What is in the module's memory isn't copied, and what other threads have may be longer when it is.
-    const isUsual = buffer !== output && buffer !== heap.buffer && !isSharedBuffer(buffer);
-    if (isUsual) numbers[place] = lengthOf(value as Values);
-    return buffer;
+    buffer = bufferOf(value as Values);
+    // What is in the module's memory is no copy, and what is written may be in part what is read.
+    if (buffer !== output && buffer !== heap.buffer) length = lengthOf(value as Values);
   } else if (Tensor.is(value) && value.dtype === 'float32') {
-    numbers[place] = value.length;
-    numbers[place + 1] = Tensor.placeOf(value, heap);
+    length = value.length;
+    address = Tensor.placeOf(value, heap);
   }
-  return undefined;
+  numbers[place] = length;
+  numbers[place + Place.count] = address;
+  return buffer;
 }
 
 function numberOf(value: unknown): number {
@@ -71,79 +76,91 @@ function describe(heap: Heap, x: unknown, o: Options, lengths: unknown): number 
   describeData(heap, Place.bias, o.bias, output);
   describeData(heap, Place.mean, o.mean, output);
   describeData(heap, Place.variance, o.variance, output);
-  const isTensor = numbers[Place.x + 1] !== 0;
+  const isTensor = numbers[Place.x + Place.count] !== 0;
   const others = lengths ?? o.dtype ?? o.lengths ?? o.residual ?? o.residualOut ?? o.meanOut ?? o.invStdOut;
   // A new Tensor is somewhere else each time.
   const isUsual = (others === undefined || others === null) && !(isTensor && numbers[Place.out] === absent);
-  let place = Place.variance + 2;
-  numbers[place++] = isUsual ? 0 : unlike;
+  let place = 2 * Place.count;
+  numbers[place++] = isUsual ? numberOf(o.epsilon) : unlike;
   numbers[place++] = numberOf(o.axis);
   numbers[place++] = numberOf(o.groups);
-  numbers[place++] = numberOf(o.epsilon);
   numbers[place++] = numberOf(o.p);
   place = describeList(place, o.axes);
   return describeList(place, isTensor ? (o.shape ?? Tensor.shapeOf(x as Tensor)) : o.shape);
-}
-
-/** Whether it is an array, not a Tensor or absent. */
-function isCopied(place: Place): boolean {
-  return (numbers[place] as number) >= 0 && numbers[place + 1] === 0;
 }
 
 export class Plan {
   readonly #numbers = new Float64Array(mostNumbers);
   /** Whether a call with these numbers has succeeded. */
   #isChecked = false;
-  /** The block of arguments of another such call, and where its arrays were copied to. */
+  /** The block of arguments of another such call, and where in the workspace its arrays were. */
   #words: Uint32Array | undefined;
-  #kernel: Kernel | undefined;
+  #views: (Float32Array | undefined)[] = [];
+  #buffer: ArrayBufferLike | undefined;
   #workspace = 0;
   #bytes = 0;
+  #kernel: Kernel | undefined;
 
   /** Notes what a call is given, and forgets what was given before if that was something else. */
   note(heap: Heap, x: unknown, o: Options, lengths: unknown): void {
+    const known = this.#numbers;
     const count = describe(heap, x, o, lengths);
     for (let i = 0; i < count; ++i) {
-      if (numbers[i] === this.#numbers[i]) continue;
+      if (numbers[i] === known[i]) continue;
       this.#words = undefined;
       this.#isChecked = false;
-      this.#numbers.set(numbers);
+      known.set(numbers);
       return;
     }
   }
 
-  #copyIn(heap: Heap, words: Uint32Array, place: Place, offset: Offset, values: unknown): void {
-    if (isCopied(place)) heap.copyIn(words[offset >> 2] as number, values as Values, 'float32');
+  #copyIn(x: unknown, o: Options): boolean {
+    const views = this.#views;
+    try {
+      views[Place.x]?.set(x as Values);
+      views[Place.scale]?.set(o.scale as Values);
+      views[Place.bias]?.set(o.bias as Values);
+      views[Place.mean]?.set(o.mean as Values);
+      views[Place.variance]?.set(o.variance as Values);
+      return true;
+    } catch {
+      // What other threads have as well may be longer by now.
+      return false;
+    }
   }
 
   /** y of a call that has been noted, or undefined where the one before was given something else. */
   run(heap: Heap, op: string, x: unknown, o: Options): Data | undefined {
     const words = this.#words;
-    if (!words || this.#workspace !== heap.workspace || this.#bytes > heap.capacity) return undefined;
+    if (words === undefined || this.#buffer !== heap.buffer) return undefined;
+    if (this.#workspace !== heap.workspace || this.#bytes > heap.capacity) return undefined;
     heap.checkUsable(op);
-    heap.reserve(op, this.#bytes);
+    if (!this.#copyIn(x, o)) return undefined;
     heap.writeBlock(words);
-    this.#copyIn(heap, words, Place.x, Offset.x, x);
-    this.#copyIn(heap, words, Place.scale, Offset.scale, o.scale);
-    this.#copyIn(heap, words, Place.bias, Offset.bias, o.bias);
-    this.#copyIn(heap, words, Place.mean, Offset.mean, o.mean);
-    this.#copyIn(heap, words, Place.variance, Offset.variance, o.variance);
     heap.run(op, this.#kernel as Kernel);
-    const address = words[Offset.y >> 2] as number;
-    if (isCopied(Place.out)) heap.copyOut(address, o.out as Values, 'float32');
-    else if (numbers[Place.out] === absent) {
-      return heap.copy(op, address, numbers[Place.x] as number, x as Values, 'float32');
-    }
+    const y = this.#views[Place.out];
+    if (y && numbers[Place.out] === absent) return resultArray(op, 4 * lengthOf(y), () => y.slice());
+    if (y) setValues(o.out as Values, y);
     return o.out as Data;
   }
 
-  /** After the call that was noted has succeeded, in so many bytes of the workspace. The second time, as most calls have no second. */
-  learn(heap: Heap, { kernel }: Call, bytes: number): void {
+  /**
+   * After the call that was noted has succeeded, in so many bytes of the workspace. The second time: most calls have no
+   * second.
+   */
+  learn(heap: Heap, { kernel, length }: Call, bytes: number): void {
     if (this.#isChecked) {
-      this.#kernel = kernel;
+      const words = heap.readBlock();
+      this.#views = offsets.map((offset, place) => {
+        if (numbers[place + Place.count] !== 0) return undefined;
+        const count = place === Place.out && numbers[place] === absent ? length : (numbers[place] as number);
+        return count >= 0 ? heap.floatsAt(words[offset >> 2] as number, count) : undefined;
+      });
+      this.#buffer = heap.buffer;
       this.#workspace = heap.workspace;
       this.#bytes = bytes;
-      this.#words = heap.readBlock();
+      this.#kernel = kernel;
+      this.#words = words;
     }
     this.#isChecked = true;
   }
