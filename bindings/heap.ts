@@ -128,7 +128,6 @@ export class Heap {
     this.#end = why;
     this.#isRunning = false;
     this.#used = 0;
-    this.plans.clear();
     this.#view(new ArrayBuffer(0));
     this.#ended();
   }
