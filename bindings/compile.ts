@@ -130,7 +130,8 @@ async function moduleOf(source: unknown): Promise<[name: string, module: WebAsse
 
 /** Compiles what the caller has given, else the entry's own module, and sees that it belongs to this JavaScript. */
 export async function compile(given: unknown, own: OwnModule): Promise<WebAssembly.Module> {
-  let source = await given;
+  // Where nothing is given this doesn't wait, so that the compilation has begun when it returns.
+  let source = given && (await given);
   try {
     source ??= own();
   } catch (cause) {
