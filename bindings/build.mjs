@@ -23,19 +23,27 @@ const wasm = versioned(readFileSync(path('../build/wasm/bindings/simdnorm.wasm')
  * The module as a string, not as bytes: importing the package must do nothing, not even decode. Each byte is one
  * character, the less frequent ones two, so that compression finds in it what it finds in the bytes: gzipped it is as
  * small as they are (hexadecimal digits are a tenth more, base64 is half as much again), and no tool has to escape
- * anything in it. embedded.ts reads it.
+ * anything in it. In front is a table of the bytes that the characters stand for, by two letters each. decode.cpp, which
+ * comes as the list of its bytes, reads both.
  */
 function encode(bytes) {
   const counts = new Map();
   for (const byte of bytes) counts.set(byte, (counts.get(byte) ?? 0) + 1);
   const order = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a) || a - b);
-  const characters = Array.from({ length: 90 }, (_, i) => String.fromCharCode(37 + i)).filter(
-    (c) => !"'\\`".includes(c),
-  );
-  const size = characters.length;
-  const codes = new Map(order.map((byte, i) => [byte, ['', ' ', '!'][Math.floor(i / size)] + characters[i % size]]));
-  const text = Array.from(bytes, (byte) => codes.get(byte)).join('');
-  return { length: bytes.length, order: Buffer.from(order).toString('hex'), text };
+  const letters = (number) => String.fromCharCode(97 + (number >> 4), 97 + (number & 15));
+  const codes = new Map();
+  let table = '';
+  for (const first of ['', ' ', '!']) {
+    for (let i = 37; i < 127; ++i) {
+      const second = String.fromCharCode(i);
+      const byte = "'\\`".includes(second) ? undefined : order.shift();
+      if (byte !== undefined) codes.set(byte, first + second);
+      table += letters(byte ?? 0);
+    }
+  }
+  const text = table + Array.from(bytes, (byte) => codes.get(byte)).join('');
+  const decoder = [...readFileSync(path('../build/wasm/bindings/decode.wasm'))];
+  return { decoder, begin: table.length, text };
 }
 const wasmImports = {
   name: 'wasm imports',

@@ -35,20 +35,24 @@ function unreadable(name: string, cause: unknown): NormError {
   return failure(`${name} can't be read: ${messageOf(cause)}`, cause);
 }
 
-/** Runs a compilation, and finds out why it failed: the bytes, or somebody who forbids it. */
+/** Finds out why a compilation failed: the bytes, or somebody who forbids it. */
+async function refusal(name: string, cause: unknown): Promise<NormError> {
+  const isAllowed = await WebAssembly.compile(simdProbe).catch(() => false);
+  if (!isAllowed) {
+    const allow = "a page allows it by 'wasm-unsafe-eval' in the script-src of its Content Security Policy";
+    const why = `${allow}; else pass a compiled module as wasm): ${messageOf(cause)}`;
+    return new NormError('ERR_LOAD', 'load', `nothing can be compiled here (${why}`, { cause });
+  }
+  // While it is compiled a module may still arrive.
+  if (!(cause instanceof WebAssembly.CompileError)) return unreadable(name, cause);
+  return failure(`${name} is no complete WebAssembly module: ${messageOf(cause)}`, cause);
+}
+
 async function compiled(name: string, compilation: Promise<WebAssembly.Module>): Promise<WebAssembly.Module> {
   try {
     return await compilation;
   } catch (cause) {
-    const isAllowed = await WebAssembly.compile(simdProbe).catch(() => false);
-    if (!isAllowed) {
-      const allow = "a page allows it by 'wasm-unsafe-eval' in the script-src of its Content Security Policy";
-      const why = `${allow}; else pass a compiled module as wasm): ${messageOf(cause)}`;
-      throw new NormError('ERR_LOAD', 'load', `nothing can be compiled here (${why}`, { cause });
-    }
-    // While it is compiled a module may still arrive.
-    if (!(cause instanceof WebAssembly.CompileError)) throw unreadable(name, cause);
-    throw failure(`${name} is no complete WebAssembly module: ${messageOf(cause)}`, cause);
+    throw await refusal(name, cause);
   }
 }
 
@@ -126,8 +130,14 @@ async function moduleOf(source: unknown): Promise<[name: string, module: WebAsse
 
 /** Compiles what the caller has given, else the entry's own module, and sees that it belongs to this JavaScript. */
 export async function compile(given: unknown, own: OwnModule): Promise<WebAssembly.Module> {
-  const source = await given;
-  const [name, module] = await moduleOf(source ?? own());
+  // Where nothing is given this doesn't wait, so that the compilation has begun when it returns.
+  let source = given && (await given);
+  try {
+    source ??= own();
+  } catch (cause) {
+    throw await refusal('wasm', cause);
+  }
+  const [name, module] = await moduleOf(source);
   const [section] = WebAssembly.Module.customSections(module, 'simdnorm');
   if (!section) throw failure(`${name} is another WebAssembly module than simdnorm.wasm`);
   const version = String.fromCharCode(...new Uint8Array(section));

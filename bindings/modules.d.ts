@@ -13,11 +13,11 @@ declare module '*/simdnorm.js' {
 
 /** What build.mjs makes of the module for those who embed it. */
 declare module '*/bindings/simdnorm.wasm' {
-  /** How many bytes there are. */
-  export const length: number;
-  /** Those that occur, in hexadecimal digits, the most frequent first. */
-  export const order: string;
-  /** The bytes by their places in the order: see build.mjs. */
+  /** decode.cpp, compiled. */
+  export const decoder: readonly number[];
+  /** Where it puts the bytes. */
+  export const begin: number;
+  /** What it makes them of. */
   export const text: string;
 }
 

@@ -294,6 +294,8 @@ export const bindingFaults = [
   ['blocks that overlap', 'bindings/allocator.ts', 'const end = begin + size;', 'const end = begin + size / 2;'],
   ['a module of any version', 'bindings/compile.ts', 'if (version !== SIMDNORM_VERSION)', "if (version === '')"],
   ['a page that says 404', 'bindings/compile.ts', 'if (!response.ok) throw', 'if (response.status > 599) throw'],
+  ['a decoder that is refused', 'bindings/compile.ts', "throw await refusal('wasm', cause);", 'throw cause;'],
+  ['text cut short without a TextEncoder', 'bindings/embedded.ts', 'i < text.length', 'i < text.length - 1'],
   ['a failed load kept', 'bindings/load.ts', 'starting.catch(forget);', 'starting.catch(() => {});'],
   [
     'gradients not added up',

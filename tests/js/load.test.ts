@@ -543,6 +543,19 @@ describe('what can go wrong', () => {
     });
   });
 
+  test('where nothing can be compiled, also not what the embedded module is decoded with', async () => {
+    const result = await runModule(`
+      const { load } = await import(entry);
+      const forbid = () => { throw new WebAssembly.CompileError('forbidden'); };
+      WebAssembly.compile = async () => forbid();
+      WebAssembly.Module = function () { forbid(); };
+      const failure = await load().catch((error) => error);
+      console.log(JSON.stringify([failure.code, failure.message]));
+    `);
+    const says = /^load: nothing can be compiled here .*'wasm-unsafe-eval'.*forbidden$/;
+    expect(result).toEqual(['ERR_LOAD', expect.stringMatching(says)]);
+  });
+
   test.each([
     ['WebAssembly', 'delete globalThis.WebAssembly'],
     ['SIMD', 'WebAssembly.validate = () => false'],
@@ -633,6 +646,26 @@ describe('where it runs', () => {
     ['a Module global', 'globalThis.Module = { instantiateWasm() { throw new Error("no") } };'],
   ])('%s', async (_, change) => {
     expect(await runModule(change + source)).toEqual([1, -1]);
+  });
+
+  // Audio worklets have no TextEncoder.
+  test.each([
+    ['with', ''],
+    ['without', 'delete globalThis.TextEncoder;'],
+  ])('the embedded module is the file, %s TextEncoder', async (_, change) => {
+    const embedded = await runModule(`
+      ${change}
+      const { load } = await import(entry);
+      const { compile } = WebAssembly;
+      let base64;
+      WebAssembly.compile = (bytes) => {
+        base64 = Buffer.from(bytes).toString('base64');
+        return compile(bytes);
+      };
+      await load();
+      console.log(JSON.stringify(base64));
+    `);
+    expect(Buffer.from(embedded as string, 'base64').equals(bytes)).toBe(true);
   });
 
   test('in worker threads, each with an instance of its own', async () => {
