@@ -41,6 +41,8 @@ export class Call {
   axes: readonly number[] = [];
   /** At most so many of the first axes, and none of `axes`, are of items that don't know of each other. */
   itemAxes = 0;
+  /** Whether the groups of an item don't either, and are along axis 1. */
+  hasGroupsInOrder = false;
   epsilon = 1e-5;
   dy: Data | undefined;
   residual: Data | undefined;
@@ -82,6 +84,7 @@ export class Call {
     this.meanOut = this.varianceOut = this.invStdOut = this.dScaleOut = this.dBiasOut = undefined;
     this.lengths = undefined;
     this.units = this.itemAxes = 0;
+    this.hasGroupsInOrder = false;
     this.epsilon = 1e-5;
     this.groups = this.size = this.k = 1;
     this.p = 2;
@@ -241,22 +244,43 @@ function copyOut(heap: Heap, first: number, ofItems: number): void {
 
 /** Runs the kernel on some items after the others. Whatever can fail does so with the first, before anything is written. */
 function runInPieces(heap: Heap, call: Call, itemAxes: number): void {
-  const { op, shape, axes } = call;
+  const { op, shape, axes, groups } = call;
+  const { block } = heap;
   const items = product(shape.slice(0, itemAxes));
-  const most = Math.ceil(items / Math.ceil(dividableRoom() / leastBytes(call)));
-  for (let first = 0; first < items; first += most) {
-    const count = Math.min(most, items - first);
-    for (let i = 0; i < usedCount; ++i) (used[i] as Slot).divide(count, items);
+  const bytes = dividableRoom();
+  const least = leastBytes(call);
+  // Items that are larger than a piece are divided into their groups.
+  const parts = call.hasGroupsInOrder && bytes > items * least ? groups : 1;
+  const channels = parts > 1 ? (shape[1] as number) / groups : 1;
+  const all = items * parts;
+  let scratchBytes = 0;
+  const most = Math.ceil(all / Math.ceil(bytes / least));
+  for (let first = 0, count = 0; first < all; first += count) {
+    count = Math.min(most, all - first);
+    if (parts > 1) count = Math.min(count, parts - (first % parts));
+    for (let i = 0; i < usedCount; ++i) (used[i] as Slot).divide(count, all);
     if (first === 0) {
-      const pieceAxes = axes.map((axis) => axis - itemAxes + 1);
-      runKernel(heap, call, [count, ...shape.slice(itemAxes)], pieceAxes);
+      if (parts > 1) {
+        call.groups = count;
+        runKernel(heap, call, [1, count * channels, ...shape.slice(2)], axes);
+      } else {
+        const pieceAxes = axes.map((axis) => axis - itemAxes + 1);
+        runKernel(heap, call, [count, ...shape.slice(itemAxes)], pieceAxes);
+      }
+      scratchBytes = heap.readWord(block + Offset.scratchBytes);
     } else {
-      // As many as before, or fewer: they are possible in the same scratch.
-      heap.writeWord(heap.block + Offset.shape, count);
-      for (let i = 0; i < usedCount; ++i) (used[i] as Slot).advance(heap, op, first, items);
+      // As many as at first, or fewer: they are possible in the same scratch.
+      heap.writeWord(block + Offset.scratchBytes, scratchBytes);
+      if (parts > 1) {
+        heap.writeWord(block + Offset.groups, count);
+        heap.writeWord(block + Offset.shape + 4, count * channels);
+      } else {
+        heap.writeWord(block + Offset.shape, count);
+      }
+      for (let i = 0; i < usedCount; ++i) (used[i] as Slot).advance(heap, op, first, all, parts);
       heap.run(op, call.kernel as Kernel);
     }
-    copyOut(heap, first, items);
+    copyOut(heap, first, all);
   }
 }
 

@@ -92,6 +92,7 @@ function byGroups(heap: Heap, call: Call, channels: number, groups: number, over
   const o = call.given;
   const items = setGroups(call, groups, over);
   call.itemAxes = 1;
+  call.hasGroupsInOrder = call.axes[0] === 1;
   call.epsilon = check.epsilon(call.op, o.epsilon, 1e-5);
   setAffine(call, channels, perChannel);
   setStatistics(call, items * groups, perGroup);

@@ -133,12 +133,12 @@ export class Slot {
     heap.writeWord(heap.block + this.offset, this.address);
   }
 
-  /** Puts what follows in the same place: the items from `first` on. */
-  advance(heap: Heap, op: string, first: number, ofItems: number): void {
-    if (!this.isPresent || !this.isByItem) return;
-    const begin = (this.#count / ofItems) * first;
-    if (this.#home === 0) this.#copyIn(heap, op, begin);
-    else heap.writeWord(heap.block + this.offset, this.#home + begin * bytesOf(this.type));
+  /** Puts what follows in the same place: the items from `first` on, or the groups, of which an item has `parts`. */
+  advance(heap: Heap, op: string, first: number, ofItems: number, parts: number): void {
+    if (!this.isPresent) return;
+    const begin = this.isByItem ? (this.#count / ofItems) * first : (this.#count / parts) * (first % parts);
+    if (this.isByItem && this.#home === 0) this.#copyIn(heap, op, begin);
+    else heap.writeWord(heap.block + this.offset, this.address + begin * bytesOf(this.type));
   }
 
   #copyIn(heap: Heap, op: string, first: number): void {

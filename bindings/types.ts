@@ -19,7 +19,8 @@ export interface LoadOptions {
   /**
    * Bytes that the memory may grow to. Default, and the most: 4 GiB. All Tensors have to fit beside what a call copies in:
    * whole arrays in gradients, in batchNormTraining, with lengths, over axis 0, and where x and out are in two
-   * SharedArrayBuffers; else 128 KiB of them at a time, or one row or item where that is larger, and the parameters.
+   * SharedArrayBuffers; else 128 KiB of them at a time, or one row or item where that is larger (one group of channels
+   * along axis 1), and the parameters.
    */
   maximumMemory?: number | undefined;
 }

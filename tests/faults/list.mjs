@@ -272,14 +272,14 @@ export const bindingFaults = [
   [
     'the first piece read again',
     'bindings/slot.ts',
-    'if (this.#home === 0) this.#copyIn(heap, op, begin);',
-    'if (this.#home === 0) this.#copyIn(heap, op, 0);',
+    'this.#home === 0) this.#copyIn(heap, op, begin);',
+    'this.#home === 0) this.#copyIn(heap, op, 0);',
   ],
   [
     'the first piece of a Tensor again',
     'bindings/slot.ts',
-    'this.#home + begin * bytesOf(this.type)',
-    'this.#home + 0 * begin',
+    'this.address + begin * bytesOf(this.type)',
+    'this.address + 0 * begin',
   ],
   [
     'each piece written where the first was',
@@ -288,6 +288,13 @@ export const bindingFaults = [
     '(0 / ofItems) * first), this.type)',
   ],
   ['a last piece as large as the others', 'bindings/call.ts', 'Offset.shape, count);', 'Offset.shape, most);'],
+  ['pieces of two items', 'bindings/call.ts', 'if (parts > 1) count = Math.min', 'if (parts > 999) count = Math.min'],
+  [
+    'scratch of the piece before',
+    'bindings/call.ts',
+    'Offset.scratchBytes, scratchBytes);\n      if',
+    'Offset.k, 0);\n      if',
+  ],
   ['channels in pieces', 'bindings/forward.ts', 'call.itemAxes = 1;', 'call.itemAxes = check.maxRank;'],
   ['overlap that is not seen', 'bindings/call.ts', ' || mayOverlapUnseen()) return 0', ') return 0'],
   ['a repeated call with another epsilon', 'bindings/plan.ts', 'isUsual ? numberOf(o.epsilon)', 'isUsual ? 0'],

@@ -33,6 +33,8 @@ const places: readonly Omit<Layout, 'op'>[] = [
   { shape: [31, 17, 22, 6], axes: [3, 2], axis: 3, groups: 2 },
   // One item is larger than a piece.
   { shape: [2, 4, 16_900], axes: [1, 2], axis: 1, groups: 2 },
+  // One item has several pieces, of which the last has fewer groups.
+  { shape: [3, 14, 2600], axes: [2], axis: 1, groups: 7 },
   // One item is all there is.
   { shape: [1, 8, 8300], axes: [1], axis: 1, groups: 2 },
   // Nothing is left outside.
