@@ -66,6 +66,7 @@ export async function openRawModule(most) {
         for (const [name, address] of Object.entries({ mean, variance })) word(name, address);
       }
       word('groups', 32);
+      new Float64Array(memory.buffer, call, 2)[offsets.p / 8] = 2;
       word('rank', shape.length);
       word('axisCount', axes.length);
       uint32.set(shape, (call + offsets.shape) / 4);
