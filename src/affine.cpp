@@ -51,12 +51,11 @@ T apply_wide(T x, const Statistic& statistic, T scale, T bias) {
 }
 
 template <bool kBias, class T>
-SIMDNORM_ONCE void apply_row(const Statistic& statistic, T mean_value, T low_value, const T* scale,
-                             const T* bias, const T* x, T* y, std::size_t count) {
+SIMDNORM_ONCE void apply_row(const Factors<T>& factors, const T* scale, const T* bias, const T* x, T* y,
+                             std::size_t count) {
   using V = Vector<T>;
   constexpr std::size_t kVector = kLanes<T>;
-  const V mean = V::splat(mean_value), low = V::splat(low_value);
-  const V inv_std = V::splat(static_cast<T>(statistic.inv_std));
+  const V mean = V::splat(factors.mean), low = V::splat(factors.low), inv_std = V::splat(factors.inv_std);
   const auto normalize = [&](V values) { return ((values - mean) - low) * inv_std; };
   const auto apply = [&](std::size_t i) {
     V result = normalize(load(x + i)) * load(scale + i);
@@ -168,19 +167,23 @@ void apply_row(const Statistic& statistic, const T* scale, const T* bias, const 
     }
     return;
   }
-  const T mean = static_cast<T>(statistic.mean);
-  const T low = visible_low(statistic, mean);
+  apply_row(Factors<T>(statistic), scale, bias, x, y, count);
+}
+
+template <class T>
+void apply_row(const Factors<T>& factors, const T* scale, const T* bias, const T* x, T* y,
+               std::size_t count) {
   if constexpr (kHasRowsWithoutBias<T>) {
-    if (scale && !bias) return apply_row<false>(statistic, mean, low, scale, bias, x, y, count);
+    if (scale && !bias) return apply_row<false>(factors, scale, bias, x, y, count);
   }
-  if (scale && bias) return apply_row<true>(statistic, mean, low, scale, bias, x, y, count);
+  if (scale && bias) return apply_row<true>(factors, scale, bias, x, y, count);
   // What is absent is spelled out, which has the same bits.
   constexpr std::size_t kPiece = 256;
   T ones[kPiece], zeros[kPiece];
   std::fill_n(ones, kPiece, T{1});
   std::fill_n(zeros, kPiece, kNoBias<T>);
   for (std::size_t i = 0; i < count; i += kPiece) {
-    apply_row<true>(statistic, mean, low, scale ? scale + i : ones, bias ? bias + i : zeros, x + i, y + i,
+    apply_row<true>(factors, scale ? scale + i : ones, bias ? bias + i : zeros, x + i, y + i,
                     std::min(count - i, kPiece));
   }
 }
@@ -241,11 +244,12 @@ SIMDNORM_ONCE void Columns<T>::apply(const T* x, T* y, std::size_t rows, std::si
   if (rows == 1) apply_rows.template operator()<true, 1>();
 }
 
-#define SIMDNORM_INSTANTIATE(T)                                                             \
-  template bool needs_wide<T>(const Statistic&);                                            \
-  template struct Run<T>;                                                                   \
-  template void apply_run(const Run<T>&, const T*, T*, std::size_t);                        \
-  template void apply_row(const Statistic&, const T*, const T*, const T*, T*, std::size_t); \
+#define SIMDNORM_INSTANTIATE(T)                                                              \
+  template bool needs_wide<T>(const Statistic&);                                             \
+  template struct Run<T>;                                                                    \
+  template void apply_run(const Run<T>&, const T*, T*, std::size_t);                         \
+  template void apply_row(const Statistic&, const T*, const T*, const T*, T*, std::size_t);  \
+  template void apply_row(const Factors<T>&, const T*, const T*, const T*, T*, std::size_t); \
   template class Columns<T>;
 SIMDNORM_INSTANTIATE(float)
 SIMDNORM_INSTANTIATE(double)

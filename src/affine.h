@@ -36,6 +36,18 @@ T visible_low(const Statistic& statistic, T mean) {
   return std::fabs(low) * statistic.inv_std > kVisibleLow<T> ? static_cast<T>(low) : 0;
 }
 
+/// The same for values of T, where nothing over- or underflows.
+template <class T>
+struct Factors {
+  T mean, low, inv_std;
+
+  Factors() = default;
+  explicit Factors(const Statistic& statistic)
+      : mean(static_cast<T>(statistic.mean)),
+        low(visible_low(statistic, mean)),
+        inv_std(static_cast<T>(statistic.inv_std)) {}
+};
+
 /// 1 / sqrt(variance + epsilon), with the mean.
 inline Statistic statistic_of(const Moments& moments, double epsilon) {
   const double unit = moments.unit;
@@ -89,6 +101,9 @@ void apply_run(const Run<T>& run, const T* x, T* y, std::size_t count);
 template <class T>
 void apply_row(const Statistic& statistic, const T* scale, const T* bias, const T* x, T* y,
                std::size_t count);
+/// The same where it is known that nothing over- or underflows.
+template <class T>
+void apply_row(const Factors<T>& factors, const T* scale, const T* bias, const T* x, T* y, std::size_t count);
 
 /// Neighbouring columns, each with its own mean, inv_std, scale and bias.
 template <class T>

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "moments.h"
+#include "simd.h"
 #include "sums.h"
 
 namespace simdnorm {
@@ -16,25 +17,40 @@ inline constexpr double kFarPivot = 0.15;
 template <class T>
 constexpr double kTinySquare = std::is_same_v<T, float> ? 1e-30 : 1e-290;
 
+/// Whether sums of squares of T neither overflow nor lose bits to underflow, and none is NaN.
+template <class T, class V>
+bool are_in_range(V squares, V count) {
+  const V largest = splat<V>(std::numeric_limits<T>::max());
+  return all_at_most(splat<V>(kTinySquare<T>) * count, squares) &&
+         all_at_most(squares, std::is_same_v<T, float> ? largest * count : largest);
+}
+
+/// What sums of d and d * d about a pivot come to: of one group (V is double), or of one in each lane.
+template <class V>
+struct AboutPivot {
+  V count, shift, m2;
+  TwoSum<V> mean;
+
+  AboutPivot(V d, V dd, V count, V pivot)
+      : count(count), shift(d / count), m2(dd - d * shift), mean(pivot, shift) {}
+  /// Whether all pivots were near enough.
+  bool is_accurate() const { return all_at_most(shift * shift * count, splat<V>(kFarPivot) * m2); }
+};
+
 enum class Verdict { kGood, kFar, kOutOfRange };
 
 /// Moments from sums about a pivot, and whether they can be relied on.
 template <class T>
 Verdict judge(Fold fold, const Sums& sums, double count, double pivot, Moments& moments) {
-  const double largest = std::numeric_limits<T>::max();
-  const double most = std::is_same_v<T, float> ? largest * count : largest;
-  // Negated, so that NaN is out of range as well.
-  const bool in_range = sums.dd >= kTinySquare<T> * count && sums.dd <= most;
+  const bool in_range = are_in_range<T>(sums.dd, count);
   if (fold == Fold::kSquares) {
     moments = {count, 0, 0, sums.dd, 1, 0};
     return in_range ? Verdict::kGood : Verdict::kOutOfRange;
   }
-  const double shift = sums.d / count;
-  const double m2 = sums.dd - sums.d * shift;
-  const TwoSum<double> mean(pivot, shift);
-  moments = {count, mean.sum, mean.rest, m2, 1, 0};
+  const AboutPivot<double> about(sums.d, sums.dd, count, pivot);
+  moments = {count, about.mean.sum, about.mean.rest, about.m2, 1, 0};
   if (!in_range) return Verdict::kOutOfRange;
-  return shift * shift * count <= kFarPivot * m2 ? Verdict::kGood : Verdict::kFar;
+  return about.is_accurate() ? Verdict::kGood : Verdict::kFar;
 }
 
 }  // namespace simdnorm

@@ -162,27 +162,54 @@ SIMDNORM_ONCE Moments wide_moments(const Block<T>& block, Fold fold) {
 
 // ---------------------------------------------------------------- a group of one run: along memory
 
+/// The pivots that samples of n values suggest, from the sums of deviations from their first ones and of the squares.
+template <class V, class T>
+V pivots_of(V first, V sum, V squares, T n) {
+  const V count = splat<V>(n);
+  const V shift = sum / count;
+  const V variance = squares / count - shift * shift;
+  const V mean = first + shift;
+  return zero_where_at_most(mean * mean, splat<V>(static_cast<T>(kNearZero)) * variance, mean);
+}
+
+/// A row's first values.
+template <class T>
+struct Sample {
+  Vector<T> first;
+  Vector<T> sum = Vector<T>::splat(0), squares = Vector<T>::splat(0);
+
+  Sample(const T* x, std::size_t count) : first(Vector<T>::splat(*x)) {
+    constexpr std::size_t kVector = kLanes<T>;
+    for (; count >= kVector; count -= kVector, x += kVector) add(load(x));
+    if (count > 0) add(load_partial(x, count, first));
+  }
+  void add(Vector<T> values) {
+    const Vector<T> e = values - first;
+    sum = sum + e;
+    squares = squares + e * e;
+  }
+};
+
 }  // namespace
 
 template <class T>
 SIMDNORM_ONCE T choose_pivot(const T* x, std::size_t count) {
-  constexpr std::size_t kVector = kLanes<T>;
-  const std::size_t sample = std::min(count, kSample);
-  const Vector<T> first = Vector<T>::splat(*x);
-  Vector<T> sum = Vector<T>::splat(0), squares = Vector<T>::splat(0);
-  const auto add = [&](Vector<T> values) {
-    const Vector<T> e = values - first;
-    sum = sum + e;
-    squares = squares + e * e;
-  };
-  std::size_t i = 0;
-  for (; i + kVector <= sample; i += kVector) add(load(x + i));
-  if (i < sample) add(load_partial(x + i, sample - i, first));
-  const T n = static_cast<T>(sample);
-  const T shift = sum_lanes(sum) / n;
-  const T variance = sum_lanes(squares) / n - shift * shift;
-  const T mean = *x + shift;
-  return mean * mean <= static_cast<T>(kNearZero) * variance ? 0 : mean;
+  const std::size_t size = std::min(count, kSample);
+  const Sample<T> sample(x, size);
+  return pivots_of(*x, sum_lanes(sample.sum), sum_lanes(sample.squares), static_cast<T>(size));
+}
+
+SIMDNORM_ONCE f32x4 choose_pivots(const float* x, std::size_t count) {
+  const std::size_t size = std::min(count, kSample);
+  float firsts[4];
+  f32x4 sums[4], squares[4];
+  for (std::size_t row = 0; row < 4; ++row, x += count) {
+    const Sample<float> sample(x, size);
+    firsts[row] = *x;
+    sums[row] = sample.sum;
+    squares[row] = sample.squares;
+  }
+  return pivots_of(load(firsts), sum_lanes(sums), sum_lanes(squares), static_cast<float>(size));
 }
 
 template <class T>
@@ -327,16 +354,7 @@ void choose_column_pivots(const T* x, std::size_t rows, std::size_t columns, std
       sum = sum + e;
       squares = squares + e * e;
     }
-    T sums[kLanes<T>], square_sums[kLanes<T>], firsts[kLanes<T>];
-    store(sums, sum);
-    store(square_sums, squares);
-    store(firsts, first);
-    for (std::size_t lane = 0; lane < kLanes<T>; ++lane) {
-      const T shift = sums[lane] / n;
-      const T variance = square_sums[lane] / n - shift * shift;
-      const T mean = firsts[lane] + shift;
-      pivots[c + lane] = mean * mean <= static_cast<T>(kNearZero) * variance ? 0 : mean;
-    }
+    store(pivots + c, pivots_of(first, sum, squares, n));
   });
 }
 

@@ -6,6 +6,7 @@
 // operation here is exactly rounded by IEEE 754, which is why all engines and native builds agree to the bit.
 
 #include <cstddef>
+#include <type_traits>
 
 #include "half.h"
 
@@ -26,6 +27,7 @@ struct f64x2 {
   v128_t bits;
 
   static f64x2 splat(double value) { return {wasm_f64x2_splat(value)}; }
+  static f64x2 of(double a, double b) { return {wasm_f64x2_make(a, b)}; }
 };
 
 inline f64x2 load(const double* p) { return {wasm_v128_load(p)}; }
@@ -41,11 +43,36 @@ inline f64x2 max(f64x2 a, f64x2 b) { return {wasm_f64x2_max(a.bits, b.bits)}; }
 inline double first_lane(f64x2 a) { return wasm_f64x2_extract_lane(a.bits, 0); }
 inline double last_lane(f64x2 a) { return wasm_f64x2_extract_lane(a.bits, 1); }
 inline double sum_lanes(f64x2 a) { return first_lane(a) + last_lane(a); }
+/// That of each.
+inline f64x2 sum_lanes(f64x2 a, f64x2 b) {
+  return f64x2{wasm_i64x2_shuffle(a.bits, b.bits, 0, 2)} + f64x2{wasm_i64x2_shuffle(a.bits, b.bits, 1, 3)};
+}
+/// Whether a is at most b in all lanes; not where one is NaN.
+inline bool all_at_most(f64x2 a, f64x2 b) { return wasm_i64x2_all_true(wasm_f64x2_le(a.bits, b.bits)); }
+/// 0 in the lanes where a is at most b; not where one is NaN.
+inline f64x2 zero_where_at_most(f64x2 a, f64x2 b, f64x2 values) {
+  return {wasm_v128_andnot(values.bits, wasm_f64x2_le(a.bits, b.bits))};
+}
 /// As for f32x4 below; count is 1.
 inline f64x2 load_partial(const double* p, std::size_t, f64x2 fill) {
   return {wasm_v128_load64_lane(p, fill.bits, 0)};
 }
 inline void store_partial(double* p, std::size_t, f64x2 a) { wasm_v128_store64_lane(p, a.bits, 0); }
+
+/// One value, for what is written for vectors as well.
+inline bool all_at_most(double a, double b) { return a <= b; }
+template <class T>
+T zero_where_at_most(T a, T b, T value) {
+  return a <= b ? 0 : value;
+}
+template <class V, class T>
+V splat(T value) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return value;
+  } else {
+    return V::splat(value);
+  }
+}
 
 struct f32x4 {
   static constexpr std::size_t kLanes = 4;
@@ -59,7 +86,7 @@ inline void store(float* p, f32x4 a) { wasm_v128_store(p, a.bits); }
 inline f32x4 operator+(f32x4 a, f32x4 b) { return {wasm_f32x4_add(a.bits, b.bits)}; }
 inline f32x4 operator-(f32x4 a, f32x4 b) { return {wasm_f32x4_sub(a.bits, b.bits)}; }
 inline f32x4 operator*(f32x4 a, f32x4 b) { return {wasm_f32x4_mul(a.bits, b.bits)}; }
-
+inline f32x4 operator/(f32x4 a, f32x4 b) { return {wasm_f32x4_div(a.bits, b.bits)}; }
 inline f32x4 abs(f32x4 a) { return {wasm_f32x4_abs(a.bits)}; }
 /// NaN where one of them is.
 inline f32x4 max(f32x4 a, f32x4 b) { return {wasm_f32x4_max(a.bits, b.bits)}; }
@@ -69,6 +96,21 @@ inline float first_lane(f32x4 a) { return wasm_f32x4_extract_lane(a.bits, 0); }
 inline float sum_lanes(f32x4 a) {
   return (wasm_f32x4_extract_lane(a.bits, 0) + wasm_f32x4_extract_lane(a.bits, 1)) +
          (wasm_f32x4_extract_lane(a.bits, 2) + wasm_f32x4_extract_lane(a.bits, 3));
+}
+/// That of each.
+inline f32x4 sum_lanes(const f32x4 (&a)[4]) {
+  const v128_t ab = wasm_i32x4_shuffle(a[0].bits, a[1].bits, 0, 4, 1, 5);
+  const v128_t cd = wasm_i32x4_shuffle(a[2].bits, a[3].bits, 0, 4, 1, 5);
+  const v128_t last_ab = wasm_i32x4_shuffle(a[0].bits, a[1].bits, 2, 6, 3, 7);
+  const v128_t last_cd = wasm_i32x4_shuffle(a[2].bits, a[3].bits, 2, 6, 3, 7);
+  const auto sum = [](v128_t two, v128_t others) {
+    return f32x4{wasm_i64x2_shuffle(two, others, 0, 2)} + f32x4{wasm_i64x2_shuffle(two, others, 1, 3)};
+  };
+  return sum(ab, cd) + sum(last_ab, last_cd);
+}
+/// As for f64x2.
+inline f32x4 zero_where_at_most(f32x4 a, f32x4 b, f32x4 values) {
+  return {wasm_v128_andnot(values.bits, wasm_f32x4_le(a.bits, b.bits))};
 }
 
 /// The first `count` (1 to 3) values at p; the other lanes come from `fill`. Reads nothing past them.

@@ -89,6 +89,8 @@ class VectorTotal<float> {
  public:
   void add(f32x4 values) { sum_ = sum_ + (widen_low(values) + widen_high(values)); }
   double value() const { return sum_lanes(sum_); }
+  /// That of each.
+  static f64x2 values(const VectorTotal& a, const VectorTotal& b) { return sum_lanes(a.sum_, b.sum_); }
   void add_to(Total& total) const { total.add(value()); }
 
  private:

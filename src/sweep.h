@@ -104,6 +104,8 @@ void sweep_pairs(const T* x, std::size_t count, T pivot, PairTotal<T>& total) {
 /// equal values gets exactly that value.
 template <class T>
 T choose_pivot(const T* x, std::size_t count);
+/// Those of four rows next to each other.
+f32x4 choose_pivots(const float* x, std::size_t count);
 
 /// The moments of a row whose sums can't be relied on, and what they have given.
 template <class T>
