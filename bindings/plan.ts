@@ -12,7 +12,7 @@ const absent = -Infinity;
 /** What no number is equal to. */
 const unlike = Number.NaN;
 
-/** The arrays, whose lengths are the first numbers; then come the addresses of those that are Tensors, in the same order. */
+/** The arrays, whose lengths are the first numbers; then come in the same order whether they are Tensors, as 0 or 1. */
 enum Place {
   out,
   x,
@@ -29,8 +29,18 @@ const offsets = [Offset.y, Offset.x, Offset.scale, Offset.bias, Offset.mean, Off
 const mostNumbers = 64;
 /** Of the call that runs. */
 const numbers = new Float64Array(mostNumbers);
+/** Where its Tensors are; 0 of what is none. */
+const addresses = new Float64Array(Place.count);
+let hasTensors = false;
 
-/** Returns the buffer that the values are in. */
+/** Whether a Tensor is in part what is written. x may be the same. */
+function overlapsOut(place: Place, address: number, length: number): boolean {
+  const begin = addresses[Place.out] as number;
+  if (begin === 0 || place === Place.out || (place === Place.x && address === begin)) return false;
+  return address < begin + 4 * (numbers[Place.out] as number) && begin < address + 4 * length;
+}
+
+/** Returns the buffer that the values are in. `output` is that of out, which comes first. */
 function describeData(heap: Heap, place: Place, value: unknown, output?: ArrayBufferLike): ArrayBufferLike | undefined {
   let length = unlike;
   let address = 0;
@@ -42,11 +52,13 @@ function describeData(heap: Heap, place: Place, value: unknown, output?: ArrayBu
     // What is in the module's memory is no copy, and what is written may be in part what is read.
     if (buffer !== output && buffer !== heap.buffer) length = lengthOf(value as Values);
   } else if (Tensor.is(value) && value.dtype === 'float32') {
-    length = value.length;
     address = Tensor.placeOf(value, heap);
+    if (address > 0 && !overlapsOut(place, address, value.length)) length = value.length;
+    hasTensors = true;
   }
   numbers[place] = length;
-  numbers[place + Place.count] = address;
+  numbers[place + Place.count] = address > 0 ? 1 : 0;
+  addresses[place] = address;
   return buffer;
 }
 
@@ -70,6 +82,7 @@ function describeList(begin: number, values: unknown): number {
 
 /** What a call is given. Returns how many numbers that takes. Whatever isn't foreseen makes it unlike every other. */
 function describe(heap: Heap, x: unknown, o: Options, lengths: unknown): number {
+  hasTensors = false;
   const output = describeData(heap, Place.out, o.out);
   describeData(heap, Place.x, x, x === o.out ? undefined : output);
   describeData(heap, Place.scale, o.scale, output);
@@ -137,6 +150,10 @@ export class Plan {
     heap.checkUsable(op);
     if (!this.#copyIn(x, o)) return undefined;
     heap.writeBlock(words);
+    for (let place = 0; hasTensors && place < Place.count; ++place) {
+      const address = addresses[place] as number;
+      if (address > 0) heap.writeWord(heap.block + (offsets[place] as number), address);
+    }
     heap.run(op, this.#kernel as Kernel);
     const y = this.#views[Place.out];
     if (y && numbers[Place.out] === absent) return resultArray(op, 4 * lengthOf(y), () => y.slice());

@@ -61,9 +61,9 @@ export class Tensor {
     return tensor.#address;
   }
 
-  /** The same, or NaN where it has none that can be used. */
+  /** The same, or 0 where they can't be used. */
   static placeOf(tensor: Tensor, heap: Heap): number {
-    return tensor.#heap === heap && !tensor.freed ? tensor.#address : Number.NaN;
+    return tensor.#heap === heap && !tensor.freed ? tensor.#address : 0;
   }
 
   /** For whoever doesn't change it. */

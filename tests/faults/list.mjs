@@ -315,6 +315,8 @@ export const bindingFaults = [
   ['a repeated call with another epsilon', 'bindings/plan.ts', 'isUsual ? numberOf(o.epsilon)', 'isUsual ? 0'],
   ['a repeated call over its own parameters', 'bindings/plan.ts', 'buffer !== output && buffer', 'buffer'],
   ['a repeated call of a shorter Tensor', 'bindings/plan.ts', 'length = value.length;', 'length = 5;'],
+  ['a repeated call of the Tensors before', 'bindings/plan.ts', 'hasTensors = true;', 'hasTensors = false;'],
+  ['a repeated call of Tensors that overlap', 'bindings/plan.ts', ' && !overlapsOut(place, address, value.length)', ''],
   ['a repeated call in another place', 'bindings/plan.ts', 'this.#workspace !== heap.workspace ||', ''],
   ['a repeated call after the memory grew', 'bindings/plan.ts', ' || this.#buffer !== heap.buffer', ''],
   ['a repeated call of a freed Tensor', 'bindings/tensor.ts', 'heap && !tensor.freed ?', 'heap ?'],

@@ -211,6 +211,28 @@ const changes: Record<string, (each: Given) => unknown> = {
     const stranger = each.instance === sn ? other : sn;
     if (isTensor(each.x)) each.x = stranger.tensor(each.x.shape, draw(12, 1));
   },
+  'other Tensors': (each) => {
+    for (const [name, data] of Object.entries(dataIn(each))) {
+      if (!isTensor(data)) continue;
+      const another = each.instance.tensor(
+        data.shape,
+        Array.from(data.data, (value) => 3 * value),
+      );
+      if (name === 'x') each.x = another;
+      else each.options[name] = another;
+    }
+  },
+  'one Tensor as x and out': (each) => {
+    if (isTensor(each.x) && isTensor(each.options.out)) each.options.out = each.x;
+  },
+  'a part of out as scale': ({ options }) => {
+    if (options.scale && isTensor(options.out)) options.scale = options.out.subarray(1, 5);
+  },
+  'what is before out as scale': ({ options, instance }) => {
+    const all = instance.tensor([16], draw(16, 5));
+    if (options.scale) options.scale = all.subarray(0, 4);
+    if (isTensor(options.out)) options.out = all.subarray(4, 16);
+  },
   'another shape at the same address': (each) => {
     if (isTensor(each.x)) each.x = each.x.subarray(0, 12);
   },
