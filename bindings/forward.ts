@@ -24,7 +24,7 @@ import {
   setStatistics,
   start as startWith,
 } from './operation.js';
-import { Plan } from './plan.js';
+import { Plans } from './plan.js';
 import type { Data } from './tensor.js';
 
 const everywhere = ['shape', 'dtype'];
@@ -50,17 +50,17 @@ function start(heap: Heap, op: ForwardOp, x: unknown, options: unknown): Call {
 
 type Forward<Result> = (heap: Heap, x: unknown, options: unknown, lengths?: unknown) => Result;
 
-/** An operation whose result is y: where it is given what it was given last, there is nothing to check. */
+/** An operation whose result is y: where it is given what it has been given before, there is nothing to check. */
 function normalizing(op: ForwardOp, perform: (heap: Heap, call: Call, lengths: unknown) => Data): Forward<Data> {
   return (heap, x, options, lengths) => {
     const given = readOptions(op, optionsOf[op], x, options);
-    let plan = heap.plans.get(op);
-    if (!plan) {
-      plan = new Plan();
-      heap.plans.set(op, plan);
+    let plans = heap.plans.get(op);
+    if (!plans) {
+      plans = new Plans();
+      heap.plans.set(op, plans);
     }
-    plan.note(heap, x, given, lengths);
-    const y = plan.run(heap, op, x, given);
+    const plan = plans.of(heap, x, given, lengths);
+    const y = plan?.run(heap, op, x, given);
     if (y) return y;
     const call = begin(heap, op, x);
     call.plan = plan;

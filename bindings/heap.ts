@@ -15,7 +15,7 @@ import {
   type Values,
 } from './dtype.js';
 import { NormError } from './errors.js';
-import type { Plan } from './plan.js';
+import type { Plans } from './plan.js';
 
 /** What embind exports: an operation runs on the block of arguments, and a status comes out. */
 export type Kernel = () => number;
@@ -82,7 +82,7 @@ export class Heap {
   readonly #memory: WebAssembly.Memory;
   readonly limit: number;
   /** Of each operation that has been called. */
-  readonly plans = new Map<string, Plan>();
+  readonly plans = new Map<string, Plans>();
   readonly #ended: () => void;
 
   constructor(kernels: Kernels, memory: WebAssembly.Memory, limit: number, ended: () => void) {

@@ -1,5 +1,5 @@
 // Calls that are given the same again. A small call is all overhead, and most of that makes sure of what the call before it
-// has made sure of. So each operation remembers, in numbers, what it was given last, and nothing of the user's is kept.
+// has made sure of. So each operation remembers, in numbers, what it was given, and nothing of the user's is kept.
 
 import { Offset } from './block.js';
 import type { Call } from './call.js';
@@ -80,21 +80,22 @@ function describeList(begin: number, values: unknown): number {
   return place;
 }
 
-/** What a call is given. Returns how many numbers that takes. Whatever isn't foreseen makes it unlike every other. */
+/** What a call is given. Returns how many numbers that takes, or 0 where it isn't foreseen here. */
 function describe(heap: Heap, x: unknown, o: Options, lengths: unknown): number {
+  const others = lengths ?? o.dtype ?? o.lengths ?? o.residual ?? o.residualOut ?? o.meanOut ?? o.invStdOut;
+  if (others !== undefined && others !== null) return 0;
   hasTensors = false;
   const output = describeData(heap, Place.out, o.out);
   describeData(heap, Place.x, x, x === o.out ? undefined : output);
+  const isTensor = hasTensors && addresses[Place.x] !== 0;
+  // A new Tensor is somewhere else each time.
+  if (Number.isNaN(numbers[Place.x]) || (isTensor && numbers[Place.out] === absent)) return 0;
   describeData(heap, Place.scale, o.scale, output);
   describeData(heap, Place.bias, o.bias, output);
   describeData(heap, Place.mean, o.mean, output);
   describeData(heap, Place.variance, o.variance, output);
-  const isTensor = numbers[Place.x + Place.count] !== 0;
-  const others = lengths ?? o.dtype ?? o.lengths ?? o.residual ?? o.residualOut ?? o.meanOut ?? o.invStdOut;
-  // A new Tensor is somewhere else each time.
-  const isUsual = (others === undefined || others === null) && !(isTensor && numbers[Place.out] === absent);
   let place = 2 * Place.count;
-  numbers[place++] = isUsual ? numberOf(o.epsilon) : unlike;
+  numbers[place++] = numberOf(o.epsilon);
   numbers[place++] = numberOf(o.axis);
   numbers[place++] = numberOf(o.groups);
   numbers[place++] = numberOf(o.p);
@@ -102,6 +103,7 @@ function describe(heap: Heap, x: unknown, o: Options, lengths: unknown): number 
   return describeList(place, isTensor ? (o.shape ?? Tensor.shapeOf(x as Tensor)) : o.shape);
 }
 
+/** One of the calls of an operation. */
 export class Plan {
   readonly #numbers = new Float64Array(mostNumbers);
   /** Whether a call with these numbers has succeeded. */
@@ -114,17 +116,18 @@ export class Plan {
   #bytes = 0;
   #kernel: Kernel | undefined;
 
-  /** Notes what a call is given, and forgets what was given before if that was something else. */
-  note(heap: Heap, x: unknown, o: Options, lengths: unknown): void {
+  /** Whether the call that runs has these numbers, so many. */
+  isOfThisCall(count: number): boolean {
     const known = this.#numbers;
-    const count = describe(heap, x, o, lengths);
-    for (let i = 0; i < count; ++i) {
-      if (numbers[i] === known[i]) continue;
-      this.#words = undefined;
-      this.#isChecked = false;
-      known.set(numbers);
-      return;
-    }
+    for (let i = 0; i < count; ++i) if (numbers[i] !== known[i]) return false;
+    return true;
+  }
+
+  /** For the call that runs, instead of what was there before. */
+  begin(): void {
+    this.#words = undefined;
+    this.#isChecked = false;
+    this.#numbers.set(numbers);
   }
 
   #copyIn(x: unknown, o: Options): boolean {
@@ -180,5 +183,27 @@ export class Plan {
       this.#words = words;
     }
     this.#isChecked = true;
+  }
+}
+
+/** A network has several layers of a kind, of different sizes. */
+const mostPlans = 8;
+
+/** The last calls of an operation. */
+export class Plans {
+  readonly #plans: Plan[] = [];
+  #oldest = 0;
+
+  /** The plan of what a call is given, if it may have one. */
+  of(heap: Heap, x: unknown, o: Options, lengths: unknown): Plan | undefined {
+    const count = describe(heap, x, o, lengths);
+    if (count === 0) return undefined;
+    const plans = this.#plans;
+    for (let i = 0; i < plans.length; ++i) if ((plans[i] as Plan).isOfThisCall(count)) return plans[i];
+    const plan = plans[this.#oldest] ?? new Plan();
+    plan.begin();
+    plans[this.#oldest] = plan;
+    this.#oldest = (this.#oldest + 1) % mostPlans;
+    return plan;
   }
 }

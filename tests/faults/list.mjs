@@ -312,7 +312,7 @@ export const bindingFaults = [
   ],
   ['channels in pieces', 'bindings/forward.ts', 'call.itemAxes = 1;', 'call.itemAxes = check.maxRank;'],
   ['overlap that is not seen', 'bindings/call.ts', ' || mayOverlapUnseen()) return 0', ') return 0'],
-  ['a repeated call with another epsilon', 'bindings/plan.ts', 'isUsual ? numberOf(o.epsilon)', 'isUsual ? 0'],
+  ['a repeated call with another epsilon', 'bindings/plan.ts', 'numberOf(o.epsilon);', '0;'],
   ['a repeated call over its own parameters', 'bindings/plan.ts', 'buffer !== output && buffer', 'buffer'],
   ['a repeated call of a shorter Tensor', 'bindings/plan.ts', 'length = value.length;', 'length = 5;'],
   ['a repeated call of the Tensors before', 'bindings/plan.ts', 'hasTensors = true;', 'hasTensors = false;'],

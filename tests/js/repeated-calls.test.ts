@@ -1,10 +1,10 @@
-// A call that is given what the call before it was given isn't checked again. Whatever is then changed, it must give, write
-// and refuse what an instance does that has been given something else before.
+// A call that is given what one of the calls before it was given isn't checked again. Whatever is then changed, it must
+// give, write and refuse what an instance does that has been given other things.
 
 import { load, type Simdnorm } from 'simdnorm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, type Op, type Options, required, shapes } from './calls.ts';
-import { detach, draw, drawScale, drawVariance } from './data.ts';
+import { detach, draw, drawScale, drawVariance, Random } from './data.ts';
 import { type Data, isTensor, valuesOf } from './forms.ts';
 
 let sn: Simdnorm;
@@ -77,9 +77,13 @@ function free(each: Given): void {
   for (const data of Object.values(dataIn(each))) if (isTensor(data)) data.free();
 }
 
-/** So that no call is as the one before. */
-function giveSomethingElse(instance: Simdnorm, op: Op): void {
-  call(instance, op, draw(20, 9), { ...required[op], shape: [1, 4, 5] });
+function giveSomethingElse(instance: Simdnorm, op: Op, epsilon: number): void {
+  call(instance, op, draw(20, 9), { ...required[op], shape: [1, 4, 5], epsilon });
+}
+
+/** More calls than an instance remembers. */
+function forget(instance: Simdnorm, op: Op): void {
+  for (let i = 0; i < 20; ++i) giveSomethingElse(instance, op, i);
 }
 
 function repeat(each: Given): void {
@@ -197,7 +201,7 @@ const changes: Record<string, (each: Given) => unknown> = {
   },
   'an option that calls the operation': (each) => {
     const get = () => {
-      giveSomethingElse(each.instance, each.op);
+      giveSomethingElse(each.instance, each.op, 0.5);
       return 1e-3;
     };
     each.options = Object.defineProperty({ ...each.options }, 'epsilon', { get, enumerable: true });
@@ -267,17 +271,17 @@ describe.each(ops)('%s', (op) => {
       const once = given(other, op, way);
       call(other, op, once.x, once.options);
       change(once);
-      giveSomethingElse(other, op);
+      forget(other, op);
       expect(outcome(again)).toEqual(outcome(once));
       // And what was refused or new leaves nothing.
-      giveSomethingElse(other, op);
+      forget(other, op);
       expect(outcome(again)).toEqual(outcome(once));
       free(again);
       free(once);
       const usual = given(sn, op, way);
       repeat(usual);
       const asUsual = given(other, op, way);
-      giveSomethingElse(other, op);
+      forget(other, op);
       expect(outcome(usual)).toEqual(outcome(asUsual));
       free(usual);
       free(asUsual);
@@ -328,6 +332,28 @@ test('after a part of the place of what is copied has become a Tensor', async ()
   const tensor = instance.tensor([10_000], new Float32Array(10_000).fill(5));
   expect(instance.layerNorm(x)).toEqual(before);
   expect(tensor.data).toEqual(new Float32Array(10_000).fill(5));
+});
+
+test.each(ops)('several calls of %s in any order', (op) => {
+  const sizes = Array.from({ length: 11 }, (_, i) => 4 * i + 4);
+  const run = (instance: Simdnorm, size: number) => {
+    const scale = withScale.includes(op) && { scale: drawScale(size, 2) };
+    const statistics = op === 'batchNorm' && { mean: draw(size, 4), variance: drawVariance(size, 5) };
+    const axes = op === 'batchNorm' || op.match(/group|instance/) ? {} : { axes: [1] };
+    const options = { ...required[op], shape: [3, size, 1], ...axes, ...scale, ...statistics };
+    return call(instance, op, draw(3 * size, size), options);
+  };
+  const expected = sizes.map((size) => {
+    forget(other, op);
+    return run(other, size);
+  });
+  const random = new Random(1);
+  for (const most of [3, 8, 9, sizes.length]) {
+    for (let i = 0; i < 200; ++i) {
+      const which = random.next() % most;
+      expect(run(sn, sizes[which] as number)).toEqual(expected[which]);
+    }
+  }
 });
 
 test('an instance that has been disposed of refuses what it has done before', async () => {
