@@ -157,8 +157,8 @@ function epsilonRefusal(norm: Norm, epsilon: number): string {
 function recompute(): void {
   if (!simdnorm) return;
   const norm = chosenNorm();
-  // Number('') is 0, which nobody means by it.
-  const epsilon = epsilonInput.value.trim() === '' ? Number.NaN : Number(epsilonInput.value);
+  // Number('') is 0, which nobody means by it. A comma is a decimal sign, as it may be in tables.
+  const epsilon = epsilonInput.value.trim() === '' ? Number.NaN : Number(epsilonInput.value.replace(',', '.'));
 
   // Apart from the rest, as the answer belongs to that field whatever else is wrong.
   const epsilonMessage = epsilonRefusal(norm, epsilon);

@@ -212,6 +212,18 @@ describe('the page', { timeout: 20_000 }, () => {
     await expectText('#result-summary', /L1 normalization.*epsilon 2\./);
   });
 
+  it('reads a decimal comma in epsilon as well', async () => {
+    for (const [typed, epsilon] of [
+      ['0,25', '0.25'],
+      [' ,5 ', '0.5'],
+      ['1,5e-3', '0.0015'],
+    ] as const) {
+      await enter('#epsilon', typed);
+      await expectText('#result-summary', `epsilon ${epsilon}.`);
+      expect(await fieldOf('#epsilon')).toBe(typed);
+    }
+  });
+
   it('refuses an epsilon in the name of the operation that is chosen', async () => {
     for (const [norm, operation] of [
       ['layer', 'layerNorm'],
@@ -227,7 +239,7 @@ describe('the page', { timeout: 20_000 }, () => {
     for (const [epsilon, message] of [
       ['', 'got nothing'],
       ['small', 'got “small”'],
-      ['0,001', 'got “0,001”'],
+      ['1,000,000', 'got “1,000,000”'],
       ['1e999', 'got “1e999”'],
     ] as const) {
       await enter('#epsilon', epsilon);
