@@ -87,6 +87,7 @@ function describe({ title, rows, cols, hasHeader, leftOut, format }: Table): voi
   const names = leftOut.map(({ name, example }) => `${name} (${example === '' ? 'empty' : `“${example}”`})`);
   if (names.length > 0) parts.push(`left out, not numbers: ${names.slice(0, 5).join(', ')}`);
   if (names.length > 5) parts.push(`and ${names.length - 5} more`);
+  if (names.length > 0) parts.push('the download has them as they are');
   byId('data-status').textContent = `${parts.join('; ')}.`;
 }
 

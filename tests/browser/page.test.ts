@@ -106,16 +106,29 @@ async function tableRow(row: number): Promise<string[]> {
   );
 }
 
-async function download(): Promise<{ names: string[]; y: Float32Array }> {
+/** The file that is downloaded. */
+async function downloadText(): Promise<string> {
   const downloads = await mkdtemp(join(folder, 'download-'));
   const session = await page.createCDPSession();
   await session.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: downloads });
   await page.click('#download');
   await expect.poll(() => readdir(downloads), { timeout: 5000 }).toEqual([expect.stringMatching(/\.csv$/)]);
   const [name] = await readdir(downloads);
-  const lines = (await readFile(join(downloads, name as string), 'utf8')).trimEnd().split('\n');
+  return readFile(join(downloads, name as string), 'utf8');
+}
+
+/** What is downloaded, where only the last columns may be text. */
+async function download(): Promise<{ names: string[]; y: Float32Array }> {
+  const lines = (await downloadText()).trimEnd().split('\n');
   const names = /^[-\d]/.test(lines[0] as string) ? [] : (lines.shift() as string).split(',');
-  return { names, y: Float32Array.from(lines.flatMap((line) => line.split(',').map(Number))) };
+  const cells = lines.flatMap((line) => line.split(','));
+  return {
+    names,
+    y: Float32Array.from(
+      cells.filter((cell) => /^[-\d]/.test(cell)),
+      Number,
+    ),
+  };
 }
 
 /** Not toEqual: for one wrong value in a large array it prints them all. */
@@ -127,8 +140,8 @@ function expectSameBits(got: Float32Array, expected: Float32Array): void {
 
 async function irisValues(): Promise<{ names: string[]; x: Float32Array }> {
   const lines = (await readFile(join(webFolder, 'iris.csv'), 'utf8')).trimEnd().split('\n');
-  const cells = lines.map((line) => line.split(',').slice(0, 4));
-  return { names: cells[0] as string[], x: Float32Array.from(cells.slice(1).flat().map(Number)) };
+  const [names = [], ...rows] = lines.map((line) => line.split(','));
+  return { names, x: Float32Array.from(rows.flatMap((cells) => cells.slice(0, 4).map(Number))) };
 }
 
 describe('the page', { timeout: 20_000 }, () => {
@@ -518,11 +531,30 @@ describe('the page', { timeout: 20_000 }, () => {
   it('reads an uploaded file, however it names its columns', async () => {
     await upload('people.csv', '"height, m",name,weight\n1.62,Ada,58.1\n1.80,Bob,77.4\n');
     await expectText('#result-summary', 'people.csv, 2 rows × 2 columns');
-    await expectText('#data-status', /left out, not numbers: name \(“Ada”\)/);
+    await expectText('#data-status', /left out, not numbers: name \(“Ada”\); the download has them as they are\.$/);
     expect(await page.$$eval('#table th.before[scope=col]', (cells) => cells.map((cell) => cell.textContent))).toEqual([
       'height, m',
       'weight',
     ]);
+  });
+
+  it('downloads texts where they were, beside what became of the numbers', async () => {
+    await choose('max');
+    for (const [text, csv] of [
+      [
+        'name,height,"where, when",weight,note\nAda,1,"Ulm, 1620",-2,\n"Bo ""b""",3,x,1.5,y',
+        'name,height,"where, when",weight,note\nAda,0.5,"Ulm, 1620",-1,\n"Bo ""b""",1,x,0.5,y\n',
+      ],
+      ['a;1,5;-3\n"b;c";8;1', 'a;0,5;-1\n"b;c";1;0,125\n'],
+    ] as const) {
+      await enter('#paste', text);
+      await expectText('#result-summary', 'Max normalization of pasted numbers, 2 rows × 2 columns');
+      expect(await downloadText()).toBe(csv);
+      await page.click('#iris-button');
+      await expectText('#result-summary', 'Iris');
+    }
+    const texts = (await downloadText()).split('\n').map((line) => line.split(',')[4]);
+    expect([texts[0], texts[1], texts[150]]).toEqual(['Species', 'setosa', 'virginica']);
   });
 
   it('reads a file that is dropped anywhere', async () => {
