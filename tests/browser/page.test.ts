@@ -424,7 +424,7 @@ describe('the page', { timeout: 20_000 }, () => {
       await enter('#paste', text);
       await expectText('#data-status', new RegExp(`^pasted numbers: ${status}$`));
     }
-    expect([(await tableRow(1))[0], (await tableRow(2))[0], (await tableRow(3))[0]]).toEqual(['1.5', '2', '3.5']);
+    expect([(await tableRow(1))[0], (await tableRow(2))[0], (await tableRow(3))[0]]).toEqual(['1.5', '2.0', '3.5']);
   });
 
   it('reads a comma as told where it may separate or be decimal', async () => {
@@ -437,7 +437,7 @@ describe('the page', { timeout: 20_000 }, () => {
     await expectText('#data-status', '2 rows × 2 columns separated by spaces');
     await enter('#paste', '"1,5","2"\n"3","4,5"');
     await expectText('#data-status', '2 rows × 2 columns separated by commas; without column names; commas read');
-    expect((await tableRow(2)).slice(0, 2)).toEqual(['3', '4.5']);
+    expect((await tableRow(2)).slice(0, 2)).toEqual(['3.0', '4.5']);
     await page.select('#decimal-sign', 'point');
     await enter('#paste', '1,5;2\n3,5;4');
     await expectText('#data-status', 'left out, not numbers: column 1 (“1,5”)');
@@ -572,8 +572,37 @@ describe('the page', { timeout: 20_000 }, () => {
     expect([(await tableRow(1))[3], (await tableRow(2))[3], (await tableRow(3))[3]]).toEqual([
       '1.00e30',
       '1.00e-30',
-      '0.0000',
+      '0.00e0',
     ]);
+  });
+
+  it('writes the numbers of a column with the same number of decimals', async () => {
+    /** Of all rows, and how the browser sets them. */
+    const column = (number: number) =>
+      page.$$eval(`#table tbody td:nth-of-type(${number})`, (cells) => cells.map((cell) => cell.textContent ?? ''));
+    const decimals = async (number: number) => [
+      ...new Set((await column(number)).map((text) => text.split('.')[1]?.length)),
+    ];
+    // Sepals and petals, mean and deviation, before and after.
+    const ofColumns = [];
+    for (let number = 1; number <= 12; number++) ofColumns.push(await decimals(number));
+    expect(ofColumns).toEqual([1, 1, 1, 1, 4, 4, 4, 4, 4, 4, 4, 4].map((n) => [n]));
+    // Rounding leaves means of about 1e-8, of both signs.
+    expect(new Set(await column(11))).toEqual(new Set(['0.0000']));
+    const styles = await page.$$eval('#table tbody td', (cells) =>
+      cells.map((cell) => `${getComputedStyle(cell).textAlign} ${getComputedStyle(cell).fontVariantNumeric}`),
+    );
+    expect(new Set(styles)).toEqual(new Set(['right tabular-nums']));
+
+    await choose('max');
+    await enter('#paste', '5 1234567 0.12345678 1e-7\n-0.25 2 12345.5 2e-5\n1 3 1 3e-7');
+    await expectText('#result-summary', '3 rows × 4 columns');
+    expect(await column(1)).toEqual(['5.00', '-0.25', '1.00']);
+    expect(await column(2)).toEqual(['1234567', '2', '3']);
+    expect(await column(3)).toEqual(['0.1235', '12345.5000', '1.0000']);
+    expect(await column(4)).toEqual(['1.00e-7', '2.00e-5', '3.00e-7']);
+    expect(await column(5)).toEqual(['1.23e6', '1.23e4', '3.00e0']);
+    expect(await column(6)).toEqual(['0.0000', '0.0000', '0.3333']);
   });
 
   it('shows the first rows of a large file', async () => {
