@@ -227,6 +227,7 @@ function draw(next: Normalized): void {
   byId('result-summary').textContent =
     `${name[0]?.toUpperCase()}${name.slice(1)} of ${title}, ${count(rows, 'row')} × ${count(cols, 'column')}${inGroups}, epsilon ${shortest(next.epsilon)}.`;
   show('not-finite', notFinite(next));
+  show('alone', alone(next));
   show('formula-example', example(next));
   drawPlot(byId('plot'), byId('plot-note'), next);
   drawTable(byId('table'), byId('table-note'), next);
@@ -255,6 +256,14 @@ function notFinite({ y, norm }: Normalized): string {
   let n = 0;
   for (const value of y) if (!Number.isFinite(value)) n++;
   return n === 0 ? '' : `${count(n, 'value')} of y are not finite: with epsilon 0, ${zeroByZero(norm)} give 0 / 0.`;
+}
+
+/** One number per line is pasted by those who mean a column. */
+function alone({ shared, norm, y }: Normalized): string {
+  if (shared.size > 1) return '';
+  const { shares, spread } = norms[norm];
+  const results = spread === 'standard deviation' ? '0' : '1 or -1, or 0 where x is';
+  return `Each ${shares} has a single value, so that y is ${results}${y.length > 1 ? '. Batch norm normalizes columns' : ''}.`;
 }
 
 // ---------------------------------------------------------------- events

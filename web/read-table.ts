@@ -25,7 +25,7 @@ interface ReadOptions {
   onProgress: (fraction: number) => void;
 }
 
-/** Reads delimited text piece by piece, so that a file of 100 MB neither blocks the page nor exists twice. */
+/** Reads delimited text piece by piece, so that 100 MB of numbers neither block the page nor exist twice. */
 export async function readTable(text: Blob, options: ReadOptions): Promise<Table> {
   const { title, header, decimalSign, signal, onProgress } = options;
   const encoding = await detectEncoding(text);
@@ -148,6 +148,6 @@ function hasDecimalCommas(sample: string, delimiter: Delimiter, newline: '\n' | 
   const values = Papa.parse<string[]>(sample, { delimiter, newline }).data.flat();
   return (
     values.some((value) => value.includes(',') && withComma.test(value.trim())) &&
-    !values.some((value) => /^\s*[+-]?\d*\.\d+\s*$/.test(value))
+    !values.some((value) => /^\s*[+−-]?\d*\.\d+\s*$/.test(value))
   );
 }

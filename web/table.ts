@@ -39,8 +39,9 @@ export class TableError extends Error {}
 // Columns are judged by this many rows, so that one "n/a" at the top is reported, not taken for a text column.
 const judgedRows = 50;
 
-const withPoint = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-export const withComma = /^[+-]?(\d+,?\d*|,\d+)(e[+-]?\d+)?$/i;
+// U+2212 is the minus of typesetters and of some spreadsheets.
+const withPoint = /^[+−-]?(\d+\.?\d*|\.\d+)(e[+−-]?\d+)?$/i;
+export const withComma = /^[+−-]?(\d+,?\d*|,\d+)(e[+−-]?\d+)?$/i;
 
 interface Row {
   line: number;
@@ -138,7 +139,8 @@ export class TableBuilder {
         const problem = cell === '' ? 'the value is missing' : `${quoted(cell)} is not a number`;
         throw new TableError(`${this.place(line, column)}: ${problem}.`);
       }
-      const value = Math.fround(Number(this.format.decimalComma ? cell.replace(',', '.') : cell));
+      const plain = cell.replaceAll('−', '-');
+      const value = Math.fround(Number(this.format.decimalComma ? plain.replace(',', '.') : plain));
       if (!Number.isFinite(value)) {
         throw new TableError(`${this.place(line, column)}: ${quoted(cell)} is too large for a float32.`);
       }

@@ -397,6 +397,7 @@ describe('the page', { timeout: 20_000 }, () => {
       '1,0;2,0;4,0\n3,0;5,0;9,0',
       '1,0\t2,0\t4\n3,0\t5,0\t9',
       '"1,0";"2,0";"4,0"\n"3,0";"5,0";"9,0"',
+      '1 20e−1 4\n+3 5 9',
     ]) {
       await enter('#paste', text);
       await expectText('#result-summary', 'Batch norm of pasted numbers, 2 rows × 3 columns');
@@ -404,8 +405,16 @@ describe('the page', { timeout: 20_000 }, () => {
       await page.click('#iris-button');
       await expectText('#result-summary', 'Iris');
     }
+    await enter('#paste', '−1,5;2\n3;−4');
+    await expectText('#data-status', 'commas read as decimal points');
+    expect([...(await tableRow(1)).slice(0, 2), ...(await tableRow(2)).slice(0, 2)]).toEqual([
+      '-1.5',
+      '2',
+      '3.0',
+      '-4',
+    ]);
     await enter('#paste', '1 2 4\n3 5 9');
-    await expectText('#result-summary', 'pasted numbers');
+    await expectText('#result-summary', '2 rows × 3 columns');
     const pasted = await download();
     expect(pasted.names).toEqual([]);
     expectSameBits(pasted.y, y);
@@ -526,6 +535,18 @@ describe('the page', { timeout: 20_000 }, () => {
     await expectText('#norm-error', /at least two rows.*ERR_RANGE/s);
     await choose('layer');
     await expectText('#result-summary', 'Layer norm of pasted numbers, 1 row × 3 columns');
+  });
+
+  it('says why y is nothing but 0 or 1', async () => {
+    expect(await textOf('#alone')).toBe('');
+    await enter('#paste', '1\n2\n4');
+    await expectText('#alone', 'Each row has a single value, so that y is 0. Batch norm normalizes columns.');
+    await choose('l2');
+    await expectText('#alone', 'so that y is 1 or -1, or 0 where x is. Batch norm');
+    await choose('group');
+    await expectText('#alone', 'Each group has a single value, so that y is 0.');
+    await choose('batch');
+    await expect.poll(() => textOf('#alone')).toBe('');
   });
 
   it('reads an uploaded file, however it names its columns', async () => {
