@@ -541,6 +541,8 @@ describe('the page', { timeout: 20_000 }, () => {
     expect(await textOf('#alone')).toBe('');
     await enter('#paste', '1\n2\n4');
     await expectText('#alone', 'Each row has a single value, so that y is 0. Batch norm normalizes columns.');
+    const ticks = await page.$$eval('#plot svg:last-of-type .tick', (texts) => texts.map((text) => text.textContent));
+    expect([ticks[0], ticks[ticks.length - 1]]).toEqual(['-1', '1']);
     await choose('l2');
     await expectText('#alone', 'so that y is 1 or -1, or 0 where x is. Batch norm');
     await choose('group');
