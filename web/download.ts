@@ -1,19 +1,30 @@
 import Papa from 'papaparse';
 import { exactNumber } from './format-number';
 import { type Normalized, norms } from './normalization';
+import type { TextColumn } from './table';
 
-/** y as CSV, with the input's column names where it had some. */
+/** The columns that were read, with y in x's place. It has the decimal sign that was read, too. */
 async function resultAsCsv({ table, y }: Normalized, onProgress: (fraction: number) => void): Promise<Blob> {
-  const { names, hasHeader, rows, cols } = table;
+  const { names, hasHeader, rows, cols, leftOut, format } = table;
+  const number = format.decimalComma ? (value: number) => exactNumber(value).replace('.', ',') : exactNumber;
+  const csv = (lines: string[][]) =>
+    // Semicolons are what spreadsheets expect between decimal commas.
+    `${Papa.unparse(lines, { delimiter: format.decimalComma ? ';' : ',', newline: '\n' })}\n`;
+  const withTexts = (line: string[], textOf: (column: TextColumn) => string) => {
+    for (const column of leftOut) line.splice(column.place, 0, textOf(column));
+    return line;
+  };
+
   // One string of a large result would be longer than engines allow; a Blob joins the pieces outside of their heap.
-  const pieces: string[] = hasHeader ? [`${Papa.unparse([names], { newline: '\n' })}\n`] : [];
-  const rowsEach = Math.max(1, Math.floor(50_000 / cols));
+  const pieces = hasHeader ? [csv([withTexts([...names], ({ name }) => name)])] : [];
+  const rowsEach = Math.max(1, Math.floor(50_000 / (cols + leftOut.length)));
   for (let first = 0; first < rows; first += rowsEach) {
-    let piece = '';
+    const lines: string[][] = [];
     for (let row = first; row < Math.min(rows, first + rowsEach); row++) {
-      piece += `${Array.from(y.subarray(row * cols, (row + 1) * cols), exactNumber).join(',')}\n`;
+      const line = Array.from(y.subarray(row * cols, (row + 1) * cols), number);
+      lines.push(withTexts(line, ({ cells }) => cells[row] as string));
     }
-    pieces.push(piece);
+    pieces.push(csv(lines));
     if (first + rowsEach < rows) {
       onProgress((first + rowsEach) / rows);
       // The page goes on answering meanwhile: ten million values take seconds.

@@ -87,6 +87,7 @@ function describe({ title, rows, cols, hasHeader, leftOut, format }: Table): voi
   const names = leftOut.map(({ name, example }) => `${name} (${example === '' ? 'empty' : `“${example}”`})`);
   if (names.length > 0) parts.push(`left out, not numbers: ${names.slice(0, 5).join(', ')}`);
   if (names.length > 5) parts.push(`and ${names.length - 5} more`);
+  if (names.length > 0) parts.push('the download has them as they are');
   byId('data-status').textContent = `${parts.join('; ')}.`;
 }
 
@@ -157,8 +158,8 @@ function epsilonRefusal(norm: Norm, epsilon: number): string {
 function recompute(): void {
   if (!simdnorm) return;
   const norm = chosenNorm();
-  // Number('') is 0, which nobody means by it.
-  const epsilon = epsilonInput.value.trim() === '' ? Number.NaN : Number(epsilonInput.value);
+  // Number('') is 0, which nobody means by it. A comma is a decimal sign, as it may be in tables.
+  const epsilon = epsilonInput.value.trim() === '' ? Number.NaN : Number(epsilonInput.value.replace(',', '.'));
 
   // Apart from the rest, as the answer belongs to that field whatever else is wrong.
   const epsilonMessage = epsilonRefusal(norm, epsilon);
@@ -226,6 +227,7 @@ function draw(next: Normalized): void {
   byId('result-summary').textContent =
     `${name[0]?.toUpperCase()}${name.slice(1)} of ${title}, ${count(rows, 'row')} × ${count(cols, 'column')}${inGroups}, epsilon ${shortest(next.epsilon)}.`;
   show('not-finite', notFinite(next));
+  show('alone', alone(next));
   show('formula-example', example(next));
   drawPlot(byId('plot'), byId('plot-note'), next);
   drawTable(byId('table'), byId('table-note'), next);
@@ -254,6 +256,14 @@ function notFinite({ y, norm }: Normalized): string {
   let n = 0;
   for (const value of y) if (!Number.isFinite(value)) n++;
   return n === 0 ? '' : `${count(n, 'value')} of y are not finite: with epsilon 0, ${zeroByZero(norm)} give 0 / 0.`;
+}
+
+/** One number per line is pasted by those who mean a column. */
+function alone({ shared, norm, y }: Normalized): string {
+  if (shared.size > 1) return '';
+  const { shares, spread } = norms[norm];
+  const results = spread === 'standard deviation' ? '0' : '1 or -1, or 0 where x is';
+  return `Each ${shares} has a single value, so that y is ${results}${y.length > 1 ? '. Batch norm normalizes columns' : ''}.`;
 }
 
 // ---------------------------------------------------------------- events

@@ -233,8 +233,8 @@ function finiteRange(size: number, value: (i: number) => number): [least: number
 /** Round values that enclose the range. */
 function niceTicks(least: number, greatest: number, wanted: number): number[] {
   if (!(least <= greatest)) return [-1, 0, 1];
-  // Values that are all alike still need an axis around them, wide enough that its ticks differ.
-  const padding = greatest === least ? Math.max(Math.abs(least) * 1e-3, 1e-30) : 0;
+  // Values that are all alike still need an axis around them, wide enough that its ticks differ: around 0, to 1.
+  const padding = greatest === least ? Math.max(Math.abs(least || 1000) * 1e-3, 1e-30) : 0;
   const rough = (greatest - least + 2 * padding) / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) as number);

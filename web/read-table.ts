@@ -25,16 +25,20 @@ interface ReadOptions {
   onProgress: (fraction: number) => void;
 }
 
-/** Reads delimited text piece by piece, so that a file of 100 MB neither blocks the page nor exists twice. */
+/** Reads delimited text piece by piece, so that 100 MB of numbers neither block the page nor exist twice. */
 export async function readTable(text: Blob, options: ReadOptions): Promise<Table> {
   const { title, header, decimalSign, signal, onProgress } = options;
-  const sample = await text.slice(0, 1 << 16).text();
+  const encoding = await detectEncoding(text);
+  const sample = new TextDecoder(encoding).decode(await text.slice(0, 1 << 16).arrayBuffer());
+  if (sample.includes('\0')) throw new TableError('This is not a text. In a spreadsheet program, save it as CSV.');
   const format = detectFormat(sample, decimalSign);
   const builder = new TableBuilder(header, format);
+  const pieces = encoding === 'utf-8' ? await cutBetweenCharacters(text) : text;
   let fruitless = 0;
 
   await new Promise<void>((resolve, reject) => {
-    Papa.parse<string[]>(text as File, {
+    Papa.parse<string[]>(pieces as File, {
+      encoding,
       delimiter: format.delimiter,
       newline: format.newline,
       chunkSize,
@@ -68,6 +72,38 @@ export async function readTable(text: Blob, options: ReadOptions): Promise<Table
     });
   });
   return builder.finish(title);
+}
+
+/** Spreadsheets also write UTF-16, and without being asked windows-1252. What isn't UTF-8 can only be the latter. */
+async function detectEncoding(text: Blob): Promise<'utf-8' | 'utf-16le' | 'windows-1252'> {
+  const [first, second] = new Uint8Array(await text.slice(0, 2).arrayBuffer());
+  if (first === 0xff && second === 0xfe) return 'utf-16le';
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  try {
+    await text.stream().pipeTo(new WritableStream({ write: (bytes) => void decoder.decode(bytes, { stream: true }) }));
+    return 'utf-8';
+  } catch {
+    return 'windows-1252';
+  }
+}
+
+/** papaparse decodes each chunk by itself, so that a character of several bytes must not begin in one and end in the next. */
+async function cutBetweenCharacters(text: Blob): Promise<Pick<Blob, 'size' | 'slice'>> {
+  const cuts = new Map<number, number>();
+  for (let end = chunkSize; end < text.size; end += chunkSize) {
+    const bytes = new Uint8Array(await text.slice(end, end + 4).arrayBuffer());
+    // Bytes 10xxxxxx continue a character, at most three of them.
+    cuts.set(
+      end,
+      end +
+        Math.max(
+          0,
+          bytes.findIndex((byte) => byte >> 6 !== 0b10),
+        ),
+    );
+  }
+  const cut = (place = 0) => cuts.get(place) ?? place;
+  return { size: text.size, slice: (start, end) => text.slice(cut(start), cut(end)) };
 }
 
 function detectFormat(sample: string, decimalSign: DecimalSign): Format {
@@ -112,6 +148,6 @@ function hasDecimalCommas(sample: string, delimiter: Delimiter, newline: '\n' | 
   const values = Papa.parse<string[]>(sample, { delimiter, newline }).data.flat();
   return (
     values.some((value) => value.includes(',') && withComma.test(value.trim())) &&
-    !values.some((value) => /^\s*[+-]?\d*\.\d+\s*$/.test(value))
+    !values.some((value) => /^\s*[+−-]?\d*\.\d+\s*$/.test(value))
   );
 }

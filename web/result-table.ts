@@ -1,4 +1,4 @@
-import { readableNumber, shortNumber } from './format-number';
+import { readableColumn, shortColumns } from './format-number';
 import { type Normalized, norms, type Statistics } from './normalization';
 import { count } from './table';
 
@@ -18,6 +18,13 @@ function statisticsOf({ mean, spread }: Statistics, group: number): number[] {
   return mean ? [mean[group] as number, ...values] : values;
 }
 
+interface Column {
+  name: string;
+  className: string;
+  /** One for each row that is shown. */
+  texts: string[];
+}
+
 /** x and y side by side. Statistics stand where they were taken: after each row or group, or under each column's name. */
 export function drawTable(container: HTMLElement, note: HTMLElement, result: Normalized): void {
   const { table, norm, groups, y, before, after } = result;
@@ -28,36 +35,49 @@ export function drawTable(container: HTMLElement, note: HTMLElement, result: Nor
   const statistics = statisticNames(result);
   const groupSize = table.cols / groups;
   const isLastOfGroup = (col: number) => !underNames && (col === cols - 1 || (col + 1) % groupSize === 0);
-  const shownGroups = Math.ceil(cols / groupSize);
+  const down = (value: (row: number) => number) => Array.from({ length: rows }, (_, row) => value(row));
+  const columnsOf = (values: Float32Array, of: Statistics, side: 'before' | 'after') => {
+    const columns: Column[] = [];
+    for (let col = 0; col < cols; col++) {
+      const numbers = down((row) => values[row * table.cols + col] as number);
+      // What was typed is read as it was typed; what was computed has no such number of decimals.
+      const texts = side === 'before' ? readableColumn(numbers) : (shortColumns([numbers])[0] as string[]);
+      columns.push({ name: table.names[col] as string, className: side, texts });
+      if (!isLastOfGroup(col)) continue;
+      const group = Math.floor(col / groupSize);
+      const beside = shares === 'group' ? `group ${group + 1} ` : '';
+      shortColumns(
+        statistics.map((_, which) => down((row) => statisticsOf(of, row * groups + group)[which] as number)),
+      ).forEach((texts, which) => {
+        columns.push({ name: `${beside}${statistics[which]}`, className: 'statistic', texts });
+      });
+    }
+    return columns;
+  };
   const sides = [
-    { title: 'Before: x', values: table.x, statistics: before, format: readableNumber, side: 'before' },
-    { title: 'After: y', values: y, statistics: after, format: shortNumber, side: 'after' },
+    { title: 'Before: x', side: 'before', of: before, columns: columnsOf(table.x, before, 'before') },
+    { title: 'After: y', side: 'after', of: after, columns: columnsOf(y, after, 'after') },
   ];
+  const all = sides.flatMap(({ columns }) => columns);
 
   const head = document.createElement('thead');
   const titles = head.insertRow();
   titles.append(header('', { className: 'corner' }));
+  for (const { title, side, columns } of sides) {
+    titles.append(header(title, { scope: 'colgroup', className: side, colSpan: columns.length }));
+  }
   const names = head.insertRow();
   names.append(header('row', { scope: 'col', className: 'corner' }));
-  for (const { title, side } of sides) {
-    const colSpan = cols + (underNames ? 0 : shownGroups * statistics.length);
-    titles.append(header(title, { scope: 'colgroup', className: side, colSpan }));
-    for (let col = 0; col < cols; col++) {
-      names.append(header(table.names[col] as string, { scope: 'col', className: side }));
-      if (!isLastOfGroup(col)) continue;
-      const of = shares === 'group' ? `group ${Math.floor(col / groupSize) + 1} ` : '';
-      for (const name of statistics) names.append(header(`${of}${name}`, { scope: 'col', className: 'statistic' }));
-    }
-  }
+  for (const { name, className } of all) names.append(header(name, { scope: 'col', className }));
   if (underNames) {
+    const texts = sides.flatMap(({ of }) =>
+      Array.from({ length: cols }, (_, col) => shortColumns([statisticsOf(of, col)])[0] as string[]),
+    );
     statistics.forEach((name, which) => {
       const line = head.insertRow();
       line.className = 'statistic';
       line.append(header(name, { scope: 'row', className: 'corner' }));
-      for (const { statistics: of } of sides) {
-        for (let col = 0; col < cols; col++)
-          cell(line, shortNumber(statisticsOf(of, col)[which] as number), 'statistic');
-      }
+      for (const text of texts) cell(line, text[which] as string, 'statistic');
     });
   }
 
@@ -65,14 +85,7 @@ export function drawTable(container: HTMLElement, note: HTMLElement, result: Nor
   for (let row = 0; row < rows; row++) {
     const line = body.insertRow();
     line.append(header(String(row + 1), { scope: 'row', className: 'corner' }));
-    for (const { values, statistics: of, format, side } of sides) {
-      for (let col = 0; col < cols; col++) {
-        cell(line, format(values[row * table.cols + col] as number), side);
-        if (!isLastOfGroup(col)) continue;
-        const group = row * groups + Math.floor(col / groupSize);
-        for (const value of statisticsOf(of, group)) cell(line, shortNumber(value), 'statistic');
-      }
-    }
+    for (const { texts, className } of all) cell(line, texts[row] as string, className);
   }
 
   const element = document.createElement('table');

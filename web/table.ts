@@ -10,9 +10,17 @@ export interface Table {
   cols: number;
   /** Row-major. */
   x: Float32Array;
-  /** Columns that are not numbers, with an example of what is in them. */
-  leftOut: { name: string; example: string }[];
+  leftOut: TextColumn[];
   format: Format;
+}
+
+/** A column that is not numbers: it isn't normalized, but it is downloaded with them. */
+export interface TextColumn {
+  name: string;
+  /** Counted from 0, in the text that was read. */
+  place: number;
+  example: string;
+  cells: string[];
 }
 
 export type Delimiter = ',' | ';' | '\t' | ' ';
@@ -31,8 +39,9 @@ export class TableError extends Error {}
 // Columns are judged by this many rows, so that one "n/a" at the top is reported, not taken for a text column.
 const judgedRows = 50;
 
-const withPoint = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-export const withComma = /^[+-]?(\d+,?\d*|,\d+)(e[+-]?\d+)?$/i;
+// U+2212 is the minus of typesetters and of some spreadsheets.
+const withPoint = /^[+−-]?(\d+\.?\d*|\.\d+)(e[+−-]?\d+)?$/i;
+export const withComma = /^[+−-]?(\d+,?\d*|,\d+)(e[+−-]?\d+)?$/i;
 
 interface Row {
   line: number;
@@ -48,7 +57,7 @@ export class TableBuilder {
   private hasHeader = false;
   private waiting: Row[] | null = [];
   private numeric: number[] = [];
-  private leftOut: { name: string; example: string }[] = [];
+  private leftOut: TextColumn[] = [];
   private x = new Float32Array(1024);
 
   constructor(
@@ -107,7 +116,10 @@ export class TableBuilder {
     for (let column = 0; column < this.width; column++) {
       const bad = values.filter(({ cells }) => !this.isNumber(cells[column]));
       if (values.length === 0 || bad.length <= values.length / 2) this.numeric.push(column);
-      else this.leftOut.push({ name: this.nameOf(column), example: bad[0]?.cells[column] ?? '' });
+      else {
+        const example = bad[0]?.cells[column] ?? '';
+        this.leftOut.push({ name: this.nameOf(column), place: column, example, cells: [] });
+      }
     }
     if (this.numeric.length === 0) {
       throw new TableError(`No column of numbers found. Row 1 starts with ${quoted(values[0]?.cells[0] ?? '')}.`);
@@ -127,12 +139,14 @@ export class TableBuilder {
         const problem = cell === '' ? 'the value is missing' : `${quoted(cell)} is not a number`;
         throw new TableError(`${this.place(line, column)}: ${problem}.`);
       }
-      const value = Math.fround(Number(this.format.decimalComma ? cell.replace(',', '.') : cell));
+      const plain = cell.replaceAll('−', '-');
+      const value = Math.fround(Number(this.format.decimalComma ? plain.replace(',', '.') : plain));
       if (!Number.isFinite(value)) {
         throw new TableError(`${this.place(line, column)}: ${quoted(cell)} is too large for a float32.`);
       }
       this.x[next++] = value;
     }
+    for (const column of this.leftOut) column.cells.push(cells[column.place] as string);
     this.rows++;
   }
 

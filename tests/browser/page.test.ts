@@ -85,7 +85,7 @@ async function fieldOf(selector: string): Promise<string> {
   return page.$eval(selector, (element) => (element as HTMLInputElement | HTMLSelectElement).value);
 }
 
-async function upload(name: string, text: string): Promise<void> {
+async function upload(name: string, text: string | Buffer): Promise<void> {
   const path = join(folder, name);
   await writeFile(path, text);
   const input = await page.$('input[type=file]');
@@ -106,16 +106,29 @@ async function tableRow(row: number): Promise<string[]> {
   );
 }
 
-async function download(): Promise<{ names: string[]; y: Float32Array }> {
+/** The file that is downloaded. */
+async function downloadText(): Promise<string> {
   const downloads = await mkdtemp(join(folder, 'download-'));
   const session = await page.createCDPSession();
   await session.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: downloads });
   await page.click('#download');
   await expect.poll(() => readdir(downloads), { timeout: 5000 }).toEqual([expect.stringMatching(/\.csv$/)]);
   const [name] = await readdir(downloads);
-  const lines = (await readFile(join(downloads, name as string), 'utf8')).trimEnd().split('\n');
+  return readFile(join(downloads, name as string), 'utf8');
+}
+
+/** What is downloaded, where only the last columns may be text. */
+async function download(): Promise<{ names: string[]; y: Float32Array }> {
+  const lines = (await downloadText()).trimEnd().split('\n');
   const names = /^[-\d]/.test(lines[0] as string) ? [] : (lines.shift() as string).split(',');
-  return { names, y: Float32Array.from(lines.flatMap((line) => line.split(',').map(Number))) };
+  const cells = lines.flatMap((line) => line.split(','));
+  return {
+    names,
+    y: Float32Array.from(
+      cells.filter((cell) => /^[-\d]/.test(cell)),
+      Number,
+    ),
+  };
 }
 
 /** Not toEqual: for one wrong value in a large array it prints them all. */
@@ -127,8 +140,8 @@ function expectSameBits(got: Float32Array, expected: Float32Array): void {
 
 async function irisValues(): Promise<{ names: string[]; x: Float32Array }> {
   const lines = (await readFile(join(webFolder, 'iris.csv'), 'utf8')).trimEnd().split('\n');
-  const cells = lines.map((line) => line.split(',').slice(0, 4));
-  return { names: cells[0] as string[], x: Float32Array.from(cells.slice(1).flat().map(Number)) };
+  const [names = [], ...rows] = lines.map((line) => line.split(','));
+  return { names, x: Float32Array.from(rows.flatMap((cells) => cells.slice(0, 4).map(Number))) };
 }
 
 describe('the page', { timeout: 20_000 }, () => {
@@ -212,6 +225,18 @@ describe('the page', { timeout: 20_000 }, () => {
     await expectText('#result-summary', /L1 normalization.*epsilon 2\./);
   });
 
+  it('reads a decimal comma in epsilon as well', async () => {
+    for (const [typed, epsilon] of [
+      ['0,25', '0.25'],
+      [' ,5 ', '0.5'],
+      ['1,5e-3', '0.0015'],
+    ] as const) {
+      await enter('#epsilon', typed);
+      await expectText('#result-summary', `epsilon ${epsilon}.`);
+      expect(await fieldOf('#epsilon')).toBe(typed);
+    }
+  });
+
   it('refuses an epsilon in the name of the operation that is chosen', async () => {
     for (const [norm, operation] of [
       ['layer', 'layerNorm'],
@@ -227,7 +252,7 @@ describe('the page', { timeout: 20_000 }, () => {
     for (const [epsilon, message] of [
       ['', 'got nothing'],
       ['small', 'got “small”'],
-      ['0,001', 'got “0,001”'],
+      ['1,000,000', 'got “1,000,000”'],
       ['1e999', 'got “1e999”'],
     ] as const) {
       await enter('#epsilon', epsilon);
@@ -372,6 +397,7 @@ describe('the page', { timeout: 20_000 }, () => {
       '1,0;2,0;4,0\n3,0;5,0;9,0',
       '1,0\t2,0\t4\n3,0\t5,0\t9',
       '"1,0";"2,0";"4,0"\n"3,0";"5,0";"9,0"',
+      '1 20e−1 4\n+3 5 9',
     ]) {
       await enter('#paste', text);
       await expectText('#result-summary', 'Batch norm of pasted numbers, 2 rows × 3 columns');
@@ -379,8 +405,16 @@ describe('the page', { timeout: 20_000 }, () => {
       await page.click('#iris-button');
       await expectText('#result-summary', 'Iris');
     }
+    await enter('#paste', '−1,5;2\n3;−4');
+    await expectText('#data-status', 'commas read as decimal points');
+    expect([...(await tableRow(1)).slice(0, 2), ...(await tableRow(2)).slice(0, 2)]).toEqual([
+      '-1.5',
+      '2',
+      '3.0',
+      '-4',
+    ]);
     await enter('#paste', '1 2 4\n3 5 9');
-    await expectText('#result-summary', 'pasted numbers');
+    await expectText('#result-summary', '2 rows × 3 columns');
     const pasted = await download();
     expect(pasted.names).toEqual([]);
     expectSameBits(pasted.y, y);
@@ -399,7 +433,7 @@ describe('the page', { timeout: 20_000 }, () => {
       await enter('#paste', text);
       await expectText('#data-status', new RegExp(`^pasted numbers: ${status}$`));
     }
-    expect([(await tableRow(1))[0], (await tableRow(2))[0], (await tableRow(3))[0]]).toEqual(['1.5', '2', '3.5']);
+    expect([(await tableRow(1))[0], (await tableRow(2))[0], (await tableRow(3))[0]]).toEqual(['1.5', '2.0', '3.5']);
   });
 
   it('reads a comma as told where it may separate or be decimal', async () => {
@@ -412,7 +446,7 @@ describe('the page', { timeout: 20_000 }, () => {
     await expectText('#data-status', '2 rows × 2 columns separated by spaces');
     await enter('#paste', '"1,5","2"\n"3","4,5"');
     await expectText('#data-status', '2 rows × 2 columns separated by commas; without column names; commas read');
-    expect((await tableRow(2)).slice(0, 2)).toEqual(['3', '4.5']);
+    expect((await tableRow(2)).slice(0, 2)).toEqual(['3.0', '4.5']);
     await page.select('#decimal-sign', 'point');
     await enter('#paste', '1,5;2\n3,5;4');
     await expectText('#data-status', 'left out, not numbers: column 1 (“1,5”)');
@@ -503,14 +537,77 @@ describe('the page', { timeout: 20_000 }, () => {
     await expectText('#result-summary', 'Layer norm of pasted numbers, 1 row × 3 columns');
   });
 
+  it('says why y is nothing but 0 or 1', async () => {
+    expect(await textOf('#alone')).toBe('');
+    await enter('#paste', '1\n2\n4');
+    await expectText('#alone', 'Each row has a single value, so that y is 0. Batch norm normalizes columns.');
+    const ticks = await page.$$eval('#plot svg:last-of-type .tick', (texts) => texts.map((text) => text.textContent));
+    expect([ticks[0], ticks[ticks.length - 1]]).toEqual(['-1', '1']);
+    await choose('l2');
+    await expectText('#alone', 'so that y is 1 or -1, or 0 where x is. Batch norm');
+    await choose('group');
+    await expectText('#alone', 'Each group has a single value, so that y is 0.');
+    await choose('batch');
+    await expect.poll(() => textOf('#alone')).toBe('');
+  });
+
   it('reads an uploaded file, however it names its columns', async () => {
     await upload('people.csv', '"height, m",name,weight\n1.62,Ada,58.1\n1.80,Bob,77.4\n');
     await expectText('#result-summary', 'people.csv, 2 rows × 2 columns');
-    await expectText('#data-status', /left out, not numbers: name \(“Ada”\)/);
+    await expectText('#data-status', /left out, not numbers: name \(“Ada”\); the download has them as they are\.$/);
     expect(await page.$$eval('#table th.before[scope=col]', (cells) => cells.map((cell) => cell.textContent))).toEqual([
       'height, m',
       'weight',
     ]);
+  });
+
+  it('downloads texts where they were, beside what became of the numbers', async () => {
+    await choose('max');
+    for (const [text, csv] of [
+      [
+        'name,height,"where, when",weight,note\nAda,1,"Ulm, 1620",-2,\n"Bo ""b""",3,x,1.5,y',
+        'name,height,"where, when",weight,note\nAda,0.5,"Ulm, 1620",-1,\n"Bo ""b""",1,x,0.5,y\n',
+      ],
+      ['a;1,5;-3\n"b;c";8;1', 'a;0,5;-1\n"b;c";1;0,125\n'],
+    ] as const) {
+      await enter('#paste', text);
+      await expectText('#result-summary', 'Max normalization of pasted numbers, 2 rows × 2 columns');
+      expect(await downloadText()).toBe(csv);
+      await page.click('#iris-button');
+      await expectText('#result-summary', 'Iris');
+    }
+    const texts = (await downloadText()).split('\n').map((line) => line.split(',')[4]);
+    expect([texts[0], texts[1], texts[150]]).toEqual(['Species', 'setosa', 'virginica']);
+  });
+
+  it('reads the encodings that spreadsheets write', async () => {
+    const text = 'Höhe;Name\r\n1,5;Jörg\r\n3,0;Zoë\r\n';
+    await choose('batch');
+    for (const [name, bytes] of [
+      ['utf-8.csv', Buffer.from(text)],
+      ['utf-8-bom.csv', Buffer.from(`\ufeff${text}`)],
+      ['utf-16.csv', Buffer.from(`\ufeff${text}`, 'utf16le')],
+      ['windows-1252.csv', Buffer.from(text, 'latin1')],
+    ] as const) {
+      await upload(name, bytes);
+      await expectText('#result-summary', `of ${name}, 2 rows × 1 column`);
+      await expectText('#data-status', 'commas read as decimal points; left out, not numbers: Name (“Jörg”)');
+      expect((await downloadText()).replace(/[-\d,]+/g, 'y')).toBe('Höhe;Name\ny;Jörg\ny;Zoë\n');
+    }
+    await upload('book.xlsx', Buffer.from('PK\x03\x04\x14\x00\x06\x00\x08\x00', 'latin1'));
+    await expectText('#data-error', 'book.xlsx: This is not a text. In a spreadsheet program, save it as CSV.');
+  });
+
+  it('keeps texts where the pieces of a file meet', async () => {
+    // Characters of three bytes, in lines whose length is no divisor of a piece's: pieces end in all places of them.
+    const lines = Array.from({ length: 60_000 }, (_, i) => `${i % 9},${'€'.repeat(20)}${i % 7 === 0 ? 'x' : ''}\n`);
+    await choose('max');
+    await upload('long.csv', lines.join(''));
+    await expectText('#result-summary', 'long.csv, 60,000 rows × 1 column', 10_000);
+    // Not toEqual: for one wrong line it prints them all.
+    const got = (await downloadText()).split(/(?<=\n)/);
+    expect(got.length).toBe(lines.length);
+    expect(got.findIndex((line, i) => line !== lines[i]?.replace(/^[1-9]/, '1'))).toBe(-1);
   });
 
   it('reads a file that is dropped anywhere', async () => {
@@ -528,8 +625,37 @@ describe('the page', { timeout: 20_000 }, () => {
     expect([(await tableRow(1))[3], (await tableRow(2))[3], (await tableRow(3))[3]]).toEqual([
       '1.00e30',
       '1.00e-30',
-      '0.0000',
+      '0.00e0',
     ]);
+  });
+
+  it('writes the numbers of a column with the same number of decimals', async () => {
+    /** Of all rows, and how the browser sets them. */
+    const column = (number: number) =>
+      page.$$eval(`#table tbody td:nth-of-type(${number})`, (cells) => cells.map((cell) => cell.textContent ?? ''));
+    const decimals = async (number: number) => [
+      ...new Set((await column(number)).map((text) => text.split('.')[1]?.length)),
+    ];
+    // Sepals and petals, mean and deviation, before and after.
+    const ofColumns = [];
+    for (let number = 1; number <= 12; number++) ofColumns.push(await decimals(number));
+    expect(ofColumns).toEqual([1, 1, 1, 1, 4, 4, 4, 4, 4, 4, 4, 4].map((n) => [n]));
+    // Rounding leaves means of about 1e-8, of both signs.
+    expect(new Set(await column(11))).toEqual(new Set(['0.0000']));
+    const styles = await page.$$eval('#table tbody td', (cells) =>
+      cells.map((cell) => `${getComputedStyle(cell).textAlign} ${getComputedStyle(cell).fontVariantNumeric}`),
+    );
+    expect(new Set(styles)).toEqual(new Set(['right tabular-nums']));
+
+    await choose('max');
+    await enter('#paste', '5 1234567 0.12345678 1e-7\n-0.25 2 12345.5 2e-5\n1 3 1 3e-7');
+    await expectText('#result-summary', '3 rows × 4 columns');
+    expect(await column(1)).toEqual(['5.00', '-0.25', '1.00']);
+    expect(await column(2)).toEqual(['1234567', '2', '3']);
+    expect(await column(3)).toEqual(['0.1235', '12345.5000', '1.0000']);
+    expect(await column(4)).toEqual(['1.00e-7', '2.00e-5', '3.00e-7']);
+    expect(await column(5)).toEqual(['1.23e6', '1.23e4', '3.00e0']);
+    expect(await column(6)).toEqual(['0.0000', '0.0000', '0.3333']);
   });
 
   it('shows the first rows of a large file', async () => {
