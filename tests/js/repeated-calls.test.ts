@@ -101,6 +101,12 @@ const floats = (name: string, change: (values: Float32Array, each: Given) => unk
 const option = (name: string, value: unknown) => (each: Given) => {
   each.options[name] = value;
 };
+/** Of a call that has succeeded without it. */
+const insteadOfAbsent = (name: string) => (each: Given) => {
+  delete each.options[name];
+  for (let i = 0; i < 2; ++i) outcome(each);
+  each.options[name] = -Infinity;
+};
 const shared = (values: Float32Array) => {
   const copy = new Float32Array(new SharedArrayBuffer(4 * values.length));
   copy.set(values);
@@ -176,6 +182,11 @@ const changes: Record<string, (each: Given) => unknown> = {
   'no epsilon': option('epsilon', undefined),
   'epsilon NaN': option('epsilon', Number.NaN),
   'epsilon less than 0': option('epsilon', -1),
+  'no epsilon, and then -Infinity': insteadOfAbsent('epsilon'),
+  'no axes, and then -Infinity': insteadOfAbsent('axes'),
+  'no axis, and then -Infinity': insteadOfAbsent('axis'),
+  'no p, and then -Infinity': insteadOfAbsent('p'),
+  'no shape, and then -Infinity': insteadOfAbsent('shape'),
   'epsilon as text': option('epsilon', '1e-3'),
   'an unknown option': option('epsilom', 1),
   'dtype float16': option('dtype', 'float16'),
@@ -374,4 +385,90 @@ test('lengths that only layers have', () => {
   const ragged = layer.forward(x, { shape, lengths: [1, 3] }) as Float32Array;
   expect(ragged.subarray(4, 12)).toEqual(new Float32Array(8));
   expect(layer.forward(x, { shape })).toEqual(whole);
+});
+
+test('a variance and an epsilon of -0', () => {
+  const x = draw(12, 1);
+  const options = { mean: new Float32Array(4), variance: new Float32Array(4).fill(-0), shape: [3, 4] };
+  const once = other.batchNorm(x, { ...options, epsilon: -0 });
+  for (let i = 0; i < 3; ++i) sn.batchNorm(x, { ...options, epsilon: 0 });
+  expect(sn.batchNorm(x, { ...options, epsilon: -0 })).toEqual(once);
+});
+
+// Accessors of classes can't be enumerated, so that one object may have the parameters of several operations.
+describe.each([
+  ['layerNorm', ['mean', 'variance']],
+  ['rmsNorm', ['mean', 'variance']],
+  ['instanceNorm', ['mean', 'variance']],
+  ['groupNorm', ['mean', 'variance']],
+  ['lpNormalize', ['mean', 'variance', 'scale', 'bias']],
+] as const)('%s with hidden options of other operations', (op, names) => {
+  test.each(names)('%s is written nowhere', async (name) => {
+    const instance = await load({});
+    const each = given(instance, op, 'arrays');
+    const tensor = instance.tensor([4]);
+    const first = outcome(each);
+    // What is there depends on no call: it is in front of everything that the module has.
+    const bytes = () => Array.from(new Uint8Array(tensor.data.buffer, 0, 1024));
+    const before = bytes();
+    Object.defineProperty(each.options, name, { value: new Float32Array(256).fill(7), enumerable: false });
+    for (let i = 0; i < 4; ++i) expect(outcome(each)).toEqual(first);
+    expect(bytes()).toEqual(before);
+  });
+});
+
+test('a hidden varianceOut receives it each time, and nothing else does', async () => {
+  const instance = await load({});
+  const x = draw(12, 1);
+  const hide = (value: unknown) => Object.defineProperty({}, 'varianceOut', { value, enumerable: false });
+  const variance = new Float32Array(1);
+  instance.layerNorm(x, hide(variance));
+  const expected = variance[0];
+  for (let i = 0; i < 3; ++i) {
+    variance[0] = 0;
+    instance.layerNorm(x, hide(variance));
+    expect(variance[0]).toBe(expected);
+  }
+  const freed = instance.tensor([1]);
+  for (let i = 0; i < 2; ++i) instance.layerNorm(x, hide(freed));
+  freed.free();
+  const another = instance.tensor([1], [42]);
+  instance.layerNorm(x);
+  expect(another.data[0]).toBe(42);
+});
+
+test.each([1, 2])('an array that another thread makes longer in the middle of call %d', async (calls) => {
+  const instance = await load({});
+  const values = draw(4, 1);
+  const expected = instance.layerNorm(values);
+  for (let i = 1; i < calls; ++i) instance.layerNorm(values);
+  const buffer = new (
+    SharedArrayBuffer as unknown as new (
+      bytes: number,
+      options: { maxByteLength: number },
+    ) => SharedArrayBuffer & { grow(bytes: number): void }
+  )(16, { maxByteLength: 32 });
+  const growing = new Float32Array(buffer);
+  growing.set(values);
+  // As if it happened there: between what is noted and what is checked, and before anything is copied.
+  const { isArray } = Array;
+  const { set } = Float32Array.prototype;
+  const grow = () => buffer.grow(32);
+  let lists = 0;
+  Array.isArray = ((value: unknown) => {
+    // The options, twice; shape and axes, when they are copied; and then axes and shape, when they are noted.
+    if (calls === 1 && value === undefined && ++lists === 9) grow();
+    return isArray(value);
+  }) as typeof isArray;
+  Float32Array.prototype.set = function (from, offset) {
+    if (calls === 2) grow();
+    set.call(this, from, offset);
+  };
+  try {
+    instance.layerNorm(growing);
+  } finally {
+    Array.isArray = isArray;
+    Float32Array.prototype.set = set;
+  }
+  expect(instance.layerNorm(values)).toEqual(expected);
 });
