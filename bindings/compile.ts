@@ -7,8 +7,8 @@ import { NormError } from './errors.js';
 
 declare const SIMDNORM_VERSION: string;
 
-/** What an entry has where the caller gives nothing. Only called by `load`: importing does nothing. */
-export type OwnModule = () => URL | Uint8Array | WebAssembly.Module;
+/** What an entry has where the caller gives nothing, and the memory that it will be for. Only called by `load`: importing does nothing. */
+export type OwnModule = (memory: WebAssembly.Memory) => URL | Uint8Array | WebAssembly.Module;
 
 /** (module (func (result v128) i32.const 0 i8x16.splat)): compiles only where the engine has SIMD. */
 export const simdProbe = new Uint8Array([
@@ -129,7 +129,7 @@ async function moduleOf(source: unknown): Promise<[name: string, module: WebAsse
 }
 
 /** Compiles what the caller has given, else the entry's own module, and sees that it belongs to this JavaScript. */
-export async function compile(given: unknown, own: OwnModule): Promise<WebAssembly.Module> {
+export async function compile(given: unknown, own: () => ReturnType<OwnModule>): Promise<WebAssembly.Module> {
   // Where nothing is given this doesn't wait, so that the compilation has begun when it returns.
   let source = given && (await given);
   try {

@@ -222,7 +222,9 @@ export class Heap {
   }
 
   readBlock(): Uint32Array {
-    return this.#uint32.slice(this.block >>> 2, (this.block >>> 2) + blockWords);
+    const words = new Uint32Array(blockWords);
+    for (let i = 0; i < blockWords; ++i) words[i] = this.#uint32[(this.block >>> 2) + i] as number;
+    return words;
   }
 
   writeBlock(words: Uint32Array): void {

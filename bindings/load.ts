@@ -68,7 +68,7 @@ async function start(options: LoadOptions, own: OwnModule, ended: () => void): P
   try {
     glue = await new Promise<Glue>((resolve, reject) => {
       // The glue's own JavaScript, which is a third as long, runs meanwhile.
-      const compiling = compile(options.wasm, own);
+      const compiling = compile(options.wasm, () => own(memory));
       createModule({
         wasmMemory: memory,
         instantiateWasm(imports, receive) {

@@ -64,7 +64,8 @@ function describeData(heap: Heap, place: Place, value: unknown, output?: ArrayBu
 
 function numberOf(value: unknown): number {
   if (value === undefined || value === null) return absent;
-  return typeof value === 'number' ? value : unlike;
+  // -0 would be equal to 0.
+  return typeof value === 'number' && value !== absent && !Object.is(value, -0) ? value : unlike;
 }
 
 /** A number, or a list of them, from a place on. Returns the place behind them. */
@@ -82,8 +83,10 @@ function describeList(begin: number, values: unknown): number {
 
 /** What a call is given. Returns how many numbers that takes, or 0 where it isn't foreseen here. */
 function describe(heap: Heap, x: unknown, o: Options, lengths: unknown): number {
-  const others = lengths ?? o.dtype ?? o.lengths ?? o.residual ?? o.residualOut ?? o.meanOut ?? o.invStdOut;
-  if (others !== undefined && others !== null) return 0;
+  // What an operation doesn't have it may read all the same, where nobody has seen it.
+  const others = lengths ?? o.dtype ?? o.lengths ?? o.residual ?? o.residualOut;
+  const statistics = o.meanOut ?? o.varianceOut ?? o.invStdOut;
+  if ((others ?? statistics ?? null) !== null) return 0;
   hasTensors = false;
   const output = describeData(heap, Place.out, o.out);
   describeData(heap, Place.x, x, x === o.out ? undefined : output);
@@ -155,7 +158,8 @@ export class Plan {
     heap.writeBlock(words);
     for (let place = 0; hasTensors && place < Place.count; ++place) {
       const address = addresses[place] as number;
-      if (address > 0) heap.writeWord(heap.block + (offsets[place] as number), address);
+      const offset = offsets[place] as number;
+      if (address > 0 && words[offset >> 2] !== 0) heap.writeWord(heap.block + offset, address);
     }
     heap.run(op, this.#kernel as Kernel);
     const y = this.#views[Place.out];
@@ -164,18 +168,20 @@ export class Plan {
     return o.out as Data;
   }
 
-  /**
-   * After the call that was noted has succeeded, in so many bytes of the workspace. The second time: most calls have no
-   * second.
-   */
+  /** After a call that was noted has succeeded. The second time: most calls have no second. */
   learn(heap: Heap, { kernel, length }: Call, bytes: number): void {
+    // What other threads have as well may have become longer when it was checked.
+    if (numbers[Place.x] !== length) return;
     if (this.#isChecked) {
       const words = heap.readBlock();
-      this.#views = offsets.map((offset, place) => {
-        if (numbers[place + Place.count] !== 0) return undefined;
-        const count = place === Place.out && numbers[place] === absent ? length : (numbers[place] as number);
-        return count >= 0 ? heap.floatsAt(words[offset >> 2] as number, count) : undefined;
-      });
+      for (let place = 0; place < Place.count; ++place) {
+        const address = words[(offsets[place] as number) >> 2] as number;
+        const given = numbers[place] as number;
+        const count = place === Place.out && given === absent ? length : given;
+        // There is no address of what the operation doesn't take.
+        const isCopied = numbers[place + Place.count] === 0 && address !== 0;
+        this.#views[place] = isCopied ? heap.floatsAt(address, count) : undefined;
+      }
       this.#buffer = heap.buffer;
       this.#workspace = heap.workspace;
       this.#bytes = bytes;

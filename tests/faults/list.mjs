@@ -319,6 +319,8 @@ export const bindingFaults = [
   ['a repeated call of Tensors that overlap', 'bindings/plan.ts', ' && !overlapsOut(place, address, value.length)', ''],
   ['a repeated call in another place', 'bindings/plan.ts', 'this.#workspace !== heap.workspace ||', ''],
   ['a repeated call after the memory grew', 'bindings/plan.ts', ' || this.#buffer !== heap.buffer', ''],
+  ['a repeated call of what its operation does not take', 'bindings/plan.ts', ' && address !== 0;', ';'],
+  ['a repeated call of what has grown', 'bindings/plan.ts', 'if (numbers[Place.x] !== length) return;', ''],
   ['a repeated call of a freed Tensor', 'bindings/tensor.ts', 'heap && !tensor.freed ?', 'heap ?'],
   ['a Tensor used after it was freed', 'bindings/tensor.ts', 'if (this.freed) throw', 'if (this.freed && !op) throw'],
   ['blocks that overlap', 'bindings/allocator.ts', 'const end = begin + size;', 'const end = begin + size / 2;'],

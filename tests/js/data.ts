@@ -92,6 +92,14 @@ export function resizableBuffer(bytes: number, maxByteLength: number): ArrayBuff
   return new ArrayBuffer(...options) as ArrayBuffer & { resize(bytes: number): void };
 }
 
+export function growableBuffer(
+  bytes: number,
+  maxByteLength: number,
+): SharedArrayBuffer & { grow(bytes: number): void } {
+  const options = [bytes, { maxByteLength }] as unknown as [number];
+  return new SharedArrayBuffer(...options) as SharedArrayBuffer & { grow(bytes: number): void };
+}
+
 /** A proxy of which nothing can be asked any more. */
 export function revoked(target: object = {}): object {
   const { proxy, revoke } = Proxy.revocable(target, {});

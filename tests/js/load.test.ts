@@ -650,22 +650,32 @@ describe('where it runs', () => {
 
   // Audio worklets have no TextEncoder.
   test.each([
-    ['with', ''],
-    ['without', 'delete globalThis.TextEncoder;'],
-  ])('the embedded module is the file, %s TextEncoder', async (_, change) => {
-    const embedded = await runModule(`
+    ['with a', ''],
+    ['without a', 'delete globalThis.TextEncoder;'],
+    ['with a wrong', 'globalThis.TextEncoder = class { encode() { return new Uint8Array(3); } };'],
+  ])('the embedded module is the file, and has one memory, %s TextEncoder', async (_, change) => {
+    const [embedded, memories] = (await runModule(`
       ${change}
       const { load } = await import(entry);
-      const { compile } = WebAssembly;
+      const { compile, Memory } = WebAssembly;
       let base64;
+      let memories = 0;
+      // Each takes 10 GiB of addresses.
+      WebAssembly.Memory = class extends Memory {
+        constructor(...given) {
+          super(...given);
+          ++memories;
+        }
+      };
       WebAssembly.compile = (bytes) => {
         base64 = Buffer.from(bytes).toString('base64');
         return compile(bytes);
       };
       await load();
-      console.log(JSON.stringify(base64));
-    `);
-    expect(Buffer.from(embedded as string, 'base64').equals(bytes)).toBe(true);
+      console.log(JSON.stringify([base64, memories]));
+    `)) as [string, number];
+    expect(Buffer.from(embedded, 'base64').equals(bytes)).toBe(true);
+    expect(memories).toBe(1);
   });
 
   test('in worker threads, each with an instance of its own', async () => {
