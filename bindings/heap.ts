@@ -70,6 +70,8 @@ export class Heap {
   #workspace = 0;
   #capacity = 0;
   #next = 0;
+  /** What the block of arguments has, since words were last cleared. */
+  #written: Uint32Array | undefined;
   #used = 0;
   /** Still when a call is over: it has ended by a trap, or at the end of the stack, where no handler may have run. */
   #isRunning = false;
@@ -217,6 +219,7 @@ export class Heap {
   }
 
   clearWords(begin: number, end: number): void {
+    this.#written = undefined;
     // A call of fill() takes four times as long.
     for (let i = begin >>> 2; i < end >>> 2; ++i) this.#uint32[i] = 0;
   }
@@ -227,8 +230,10 @@ export class Heap {
     return words;
   }
 
+  /** After a call of the same words there is nothing to write. */
   writeBlock(words: Uint32Array): void {
-    this.#uint32.set(words, this.block >>> 2);
+    if (this.#written !== words) this.#uint32.set(words, this.block >>> 2);
+    this.#written = words;
   }
 
   writeDouble(address: number, value: number): void {

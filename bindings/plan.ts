@@ -12,7 +12,7 @@ const absent = -Infinity;
 /** What no number is equal to. */
 const unlike = Number.NaN;
 
-/** The arrays, whose lengths are the first numbers; then come in the same order whether they are Tensors, as 0 or 1. */
+/** The arrays, whose lengths are the first numbers; a Tensor's is -1 - its length. */
 enum Place {
   out,
   x,
@@ -37,27 +37,26 @@ let hasTensors = false;
 function overlapsOut(place: Place, address: number, length: number): boolean {
   const begin = addresses[Place.out] as number;
   if (begin === 0 || place === Place.out || (place === Place.x && address === begin)) return false;
-  return address < begin + 4 * (numbers[Place.out] as number) && begin < address + 4 * length;
+  return address < begin + 4 * (-1 - (numbers[Place.out] as number)) && begin < address + 4 * length;
 }
 
 /** Returns the buffer that the values are in. `output` is that of out, which comes first. */
 function describeData(heap: Heap, place: Place, value: unknown, output?: ArrayBufferLike): ArrayBufferLike | undefined {
-  let length = unlike;
+  let size = unlike;
   let address = 0;
   let buffer: ArrayBufferLike | undefined;
   if (value === undefined || value === null) {
-    length = absent;
+    size = absent;
   } else if (typedArrayTag.call(value) === 'Float32Array') {
     buffer = bufferOf(value as Values);
     // What is in the module's memory is no copy, and what is written may be in part what is read.
-    if (buffer !== output && buffer !== heap.buffer) length = lengthOf(value as Values);
+    if (buffer !== output && buffer !== heap.buffer) size = lengthOf(value as Values);
   } else if (Tensor.is(value) && value.dtype === 'float32') {
     address = Tensor.placeOf(value, heap);
-    if (address > 0 && !overlapsOut(place, address, value.length)) length = value.length;
+    if (address > 0 && !overlapsOut(place, address, value.length)) size = -1 - value.length;
     hasTensors = true;
   }
-  numbers[place] = length;
-  numbers[place + Place.count] = address > 0 ? 1 : 0;
+  numbers[place] = size;
   addresses[place] = address;
   return buffer;
 }
@@ -97,7 +96,7 @@ function describe(heap: Heap, x: unknown, o: Options, lengths: unknown): number 
   describeData(heap, Place.bias, o.bias, output);
   describeData(heap, Place.mean, o.mean, output);
   describeData(heap, Place.variance, o.variance, output);
-  let place = 2 * Place.count;
+  let place: number = Place.count;
   numbers[place++] = numberOf(o.epsilon);
   numbers[place++] = numberOf(o.axis);
   numbers[place++] = numberOf(o.groups);
@@ -171,7 +170,7 @@ export class Plan {
   /** After a call that was noted has succeeded. The second time: most calls have no second. */
   learn(heap: Heap, { kernel, length }: Call, bytes: number): void {
     // What other threads have as well may have become longer when it was checked.
-    if (numbers[Place.x] !== length) return;
+    if ((numbers[Place.x] as number) >= 0 && numbers[Place.x] !== length) return;
     if (this.#isChecked) {
       const words = heap.readBlock();
       for (let place = 0; place < Place.count; ++place) {
@@ -179,8 +178,7 @@ export class Plan {
         const given = numbers[place] as number;
         const count = place === Place.out && given === absent ? length : given;
         // There is no address of what the operation doesn't take.
-        const isCopied = numbers[place + Place.count] === 0 && address !== 0;
-        this.#views[place] = isCopied ? heap.floatsAt(address, count) : undefined;
+        this.#views[place] = count >= 0 && address !== 0 ? heap.floatsAt(address, count) : undefined;
       }
       this.#buffer = heap.buffer;
       this.#workspace = heap.workspace;
