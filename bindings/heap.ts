@@ -77,11 +77,11 @@ export class Heap {
   #isRunning = false;
   /** Why the instance can't be used any more. */
   #end: 'disposed' | 'trapped' | undefined;
-  readonly kernels: Kernels;
+  kernels: Kernels;
   /** Where the arguments of a call go. */
   readonly block: number;
   readonly #allocator: Allocator;
-  readonly #memory: WebAssembly.Memory;
+  #memory: WebAssembly.Memory | undefined;
   readonly limit: number;
   /** Of each operation that has been called. */
   readonly plans = new Map<string, Plans>();
@@ -90,19 +90,19 @@ export class Heap {
   constructor(kernels: Kernels, memory: WebAssembly.Memory, limit: number, ended: () => void) {
     this.kernels = kernels;
     this.block = kernels.block();
-    this.#allocator = new Allocator(kernels.begin(), limit, (end) => end <= this.bytes || kernels.resize(end));
+    this.#allocator = new Allocator(kernels.begin(), limit, (end) => end <= this.bytes || this.kernels.resize(end));
     this.#memory = memory;
     this.limit = limit;
     this.#ended = ended;
   }
 
   get bytes(): number {
-    return this.#memory.buffer.byteLength;
+    return this.#memory?.buffer.byteLength ?? 0;
   }
 
   /** The memory as it is now. */
   get buffer(): ArrayBufferLike {
-    if (this.#float32.length === 0 && !this.#end) this.#view(this.#memory.buffer);
+    if (this.#float32.length === 0 && this.#memory) this.#view(this.#memory.buffer);
     return this.#buffer;
   }
 
@@ -130,6 +130,10 @@ export class Heap {
     this.#end = why;
     this.#isRunning = false;
     this.#used = 0;
+    // Whoever keeps the instance keeps nothing that the memory hangs on.
+    this.#memory = undefined;
+    this.kernels = {} as Kernels;
+    this.plans.clear();
     this.#view(new ArrayBuffer(0));
     this.#ended();
   }
@@ -145,7 +149,7 @@ export class Heap {
   /** Bytes that stay the caller's until the next reserve. skip() divides them. */
   reserve(op: string, bytes: number): void {
     if (bytes > this.#capacity) this.#grow(op, bytes);
-    if (this.#float32.length === 0) this.#view(this.#memory.buffer);
+    if (this.#float32.length === 0 && this.#memory) this.#view(this.#memory.buffer);
     // What is only measured is nowhere, but not absent.
     this.#next = this.#workspace || 64;
   }

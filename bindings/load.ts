@@ -60,13 +60,9 @@ function createMemory({ initialMemory, maximumMemory }: LoadOptions): { memory: 
   }
 }
 
-/** Compiles and starts an instance with a memory of its own. `ended` is called when it can't be used any more. */
-async function start(options: LoadOptions, own: OwnModule, ended: () => void): Promise<Simdnorm> {
-  checkEngine();
-  const { memory, limit } = createMemory(options);
-  let glue: Glue;
+async function instantiate(memory: WebAssembly.Memory, options: LoadOptions, own: OwnModule): Promise<Glue> {
   try {
-    glue = await new Promise<Glue>((resolve, reject) => {
+    return await new Promise<Glue>((resolve, reject) => {
       // The glue's own JavaScript, which is a third as long, runs meanwhile.
       const compiling = compile(options.wasm, () => own(memory));
       createModule({
@@ -83,6 +79,14 @@ async function start(options: LoadOptions, own: OwnModule, ended: () => void): P
     if (isArray(cause) === false && cause instanceof NormError) throw cause;
     throw new NormError('ERR_LOAD', 'load', `the WebAssembly module can't be loaded: ${messageOf(cause)}`, { cause });
   }
+}
+
+/** Compiles and starts an instance with a memory of its own. `ended` is called when it can't be used any more. */
+async function start(options: LoadOptions, own: OwnModule, ended: () => void): Promise<Simdnorm> {
+  checkEngine();
+  // Neither of these is in a closure here, which would keep it as long as the instance.
+  const { memory, limit } = createMemory(options);
+  const glue = await instantiate(memory, options, own);
   const heap = new Heap(glue, memory, limit, ended);
   const bound: Record<string, unknown> = {};
   for (const [name, run] of Object.entries({ ...forward, ...backward })) {
