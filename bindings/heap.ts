@@ -102,7 +102,7 @@ export class Heap {
 
   /** The memory as it is now. */
   get buffer(): ArrayBufferLike {
-    if (this.#float32.length === 0 && this.#memory) this.#view(this.#memory.buffer);
+    this.#renew();
     return this.#buffer;
   }
 
@@ -149,7 +149,7 @@ export class Heap {
   /** Bytes that stay the caller's until the next reserve. skip() divides them. */
   reserve(op: string, bytes: number): void {
     if (bytes > this.#capacity) this.#grow(op, bytes);
-    if (this.#float32.length === 0 && this.#memory) this.#view(this.#memory.buffer);
+    this.#renew();
     // What is only measured is nowhere, but not absent.
     this.#next = this.#workspace || 64;
   }
@@ -206,6 +206,11 @@ export class Heap {
       return;
     }
     this.#refuse(op, `this call needs ${amount(bytes)}`);
+  }
+
+  /** Where the memory has grown the views are dead. */
+  #renew(): void {
+    if (this.#float32.length === 0 && this.#memory) this.#view(this.#memory.buffer);
   }
 
   #view(buffer: ArrayBuffer): void {

@@ -227,8 +227,8 @@ export const bindingFaults = [
   [
     'views kept when the memory grows',
     'bindings/heap.ts',
-    '    if (this.#float32.length === 0) this.#view(',
-    '    if (this.#next === 0) this.#view(',
+    'if (this.#float32.length === 0 && this.#memory)',
+    'if (this.#next === 0 && this.#memory)',
   ],
   [
     'no check of overlap',
