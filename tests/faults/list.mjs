@@ -338,6 +338,7 @@ export const bindingFaults = [
   ['a page that says 404', 'bindings/compile.ts', 'if (!response.ok) throw', 'if (response.status > 599) throw'],
   ['a decoder that is refused', 'bindings/compile.ts', "throw await refusal('wasm', cause);", 'throw cause;'],
   ['text cut short without a TextEncoder', 'bindings/embedded.ts', 'i < text.length', 'i < text.length - 1'],
+  ['a disposed instance keeps its memory', 'bindings/heap.ts', '    this.#memory = undefined;\n', ''],
   ['a failed load kept', 'bindings/load.ts', 'starting.catch(forget);', 'starting.catch(() => {});'],
   [
     'gradients not added up',
