@@ -154,18 +154,15 @@ function checkOverlap(op: string): void {
   }
 }
 
-/** How much of the workspace the call takes. */
-function rooms(): number {
-  let bytes = 0;
-  for (let i = 0; i < usedCount; ++i) bytes += (used[i] as Slot).room;
-  return bytes;
-}
-
-/** Runs the kernel on the block of arguments, in scratch of as many bytes as it needs. */
-function runKernel(heap: Heap, call: Call, shape: readonly number[], axes: readonly number[]): void {
+/**
+ * Runs the kernel on the block of arguments, in scratch of as many bytes as it needs. Returns how much of the workspace the
+ * call takes besides.
+ */
+function runKernel(heap: Heap, call: Call, shape: readonly number[], axes: readonly number[]): number {
   const { op } = call;
   const { block } = heap;
-  const bytes = rooms();
+  let bytes = 0;
+  for (let i = 0; i < usedCount; ++i) bytes += (used[i] as Slot).room;
   let scratchBytes = 0;
   let isMeasured = true;
   // What is there already is usually enough. Otherwise it is measured, which takes no data: what was reserved for that
@@ -201,6 +198,7 @@ function runKernel(heap: Heap, call: Call, shape: readonly number[], axes: reado
   if (status !== 0) {
     throw new NormError('ERR_AXIS', op, `not possible over axes ${list(call.axes)} of rank ${call.shape.length}`);
   }
+  return bytes;
 }
 
 /**
@@ -252,31 +250,27 @@ function runInPieces(heap: Heap, call: Call, itemAxes: number): void {
   // Items that are larger than a piece are divided into their groups.
   const parts = call.hasGroupsInOrder && bytes > items * least ? groups : 1;
   const channels = parts > 1 ? (shape[1] as number) / groups : 1;
+  const before = parts > 1 ? [1] : [];
+  const after = shape.slice(itemAxes + before.length);
+  const pieceAxes = axes.map((axis) => axis - itemAxes + 1);
   const all = items * parts;
   let scratchBytes = 0;
   const most = Math.ceil(all / Math.ceil(bytes / least));
   for (let first = 0, count = 0; first < all; first += count) {
     count = Math.min(most, all - first);
-    if (parts > 1) count = Math.min(count, parts - (first % parts));
+    if (parts > 1) {
+      count = Math.min(count, parts - (first % parts));
+      call.groups = count;
+    }
     for (let i = 0; i < usedCount; ++i) (used[i] as Slot).divide(count, all);
     if (first === 0) {
-      if (parts > 1) {
-        call.groups = count;
-        runKernel(heap, call, [1, count * channels, ...shape.slice(2)], axes);
-      } else {
-        const pieceAxes = axes.map((axis) => axis - itemAxes + 1);
-        runKernel(heap, call, [count, ...shape.slice(itemAxes)], pieceAxes);
-      }
+      runKernel(heap, call, [...before, count * channels, ...after], pieceAxes);
       scratchBytes = heap.readWord(block + Offset.scratchBytes);
     } else {
       // As many as at first, or fewer: they are possible in the same scratch.
       heap.writeWord(block + Offset.scratchBytes, scratchBytes);
-      if (parts > 1) {
-        heap.writeWord(block + Offset.groups, count);
-        heap.writeWord(block + Offset.shape + 4, count * channels);
-      } else {
-        heap.writeWord(block + Offset.shape, count);
-      }
+      heap.writeWord(block + Offset.groups, call.groups);
+      heap.writeWord(block + Offset.shape + 4 * before.length, count * channels);
       for (let i = 0; i < usedCount; ++i) (used[i] as Slot).advance(heap, op, first, all, parts);
       heap.run(op, call.kernel as Kernel);
     }
@@ -326,11 +320,11 @@ export function run(heap: Heap, call: Call): Data | null {
       if (isNew) y.data = result = newArray(op, length, dtype, like);
       runInPieces(heap, call, itemAxes);
     } else {
-      runKernel(heap, call, shape, axes);
+      const bytes = runKernel(heap, call, shape, axes);
       // Faster than to make one before, which engines fill with zeros.
       if (isNew) result = heap.copy(op, y.address, length, like, dtype);
       copyOut(heap, 0, 1);
-      if (!call.hasScratch) call.plan?.learn(heap, call, rooms());
+      if (!call.hasScratch) call.plan?.learn(heap, call, bytes);
     }
     made = undefined;
     return result;

@@ -147,7 +147,7 @@ export class Plan {
     }
   }
 
-  /** y of a call that has been noted, or undefined where the one before was given something else. */
+  /** y of the call that runs, or undefined where it must be checked: no other has been learnt, or the memory has changed since. */
   run(heap: Heap, op: string, x: unknown, o: Options): Data | undefined {
     const words = this.#words;
     if (words === undefined || this.#buffer !== heap.buffer) return undefined;
@@ -167,7 +167,7 @@ export class Plan {
     return o.out as Data;
   }
 
-  /** After a call that was noted has succeeded. The second time: most calls have no second. */
+  /** After a call of these numbers has succeeded, in so many bytes. The second time: most calls have no second. */
   learn(heap: Heap, { kernel, length }: Call, bytes: number): void {
     // What other threads have as well may have become longer when it was checked.
     if ((numbers[Place.x] as number) >= 0 && numbers[Place.x] !== length) return;

@@ -93,14 +93,8 @@ async function cutBetweenCharacters(text: Blob): Promise<Pick<Blob, 'size' | 'sl
   for (let end = chunkSize; end < text.size; end += chunkSize) {
     const bytes = new Uint8Array(await text.slice(end, end + 4).arrayBuffer());
     // Bytes 10xxxxxx continue a character, at most three of them.
-    cuts.set(
-      end,
-      end +
-        Math.max(
-          0,
-          bytes.findIndex((byte) => byte >> 6 !== 0b10),
-        ),
-    );
+    const rest = bytes.findIndex((byte) => byte >> 6 !== 0b10);
+    cuts.set(end, end + Math.max(0, rest));
   }
   const cut = (place = 0) => cuts.get(place) ?? place;
   return { size: text.size, slice: (start, end) => text.slice(cut(start), cut(end)) };
